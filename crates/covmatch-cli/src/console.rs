@@ -1,0 +1,80 @@
+//! Where text goes: results to stdout, everything else to stderr.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+
+/// Writes a command's result to stdout. A reader that closed the pipe (`| head`) is no error.
+pub fn result(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
+        _ => Ok(()),
+    }
+}
+
+/// Tells on stderr what is going on.
+pub fn progress(text: &str) {
+    // Progress that nobody can read is not worth failing for.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Writes an error and its causes to stderr.
+pub fn error(error: &anyhow::Error) {
+    progress(&format!("error: {error}"));
+    for cause in error.chain().skip(1) {
+        progress(&format!("  because: {cause}"));
+    }
+}
+
+/// Rows of cells as lines of aligned columns; the columns in `right` are aligned to the right.
+pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let line: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(c, cell)| {
+                let w = widths[c];
+                if right.contains(&c) { format!("{cell:>w$}") } else { format!("{cell:<w$}") }
+            })
+            .collect();
+        text.push_str(line.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// An integer with a comma after every three digits.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["name".to_owned(), "size".to_owned()], vec!["a".to_owned(), "7".to_owned()]];
+        assert_eq!(table(&rows, &[1]), "name  size\na        7\n");
+    }
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (32_769_488, "32,769,488")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

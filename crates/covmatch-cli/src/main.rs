@@ -1,0 +1,33 @@
+//! The covmatch command line: parse, run, print.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, progress and errors to stderr.
+
+mod args;
+mod commands;
+mod console;
+mod network;
+mod timing;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{BenchCommand, Cli, Command};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Encoders(args) => commands::encoders::run(&args),
+        Command::Bench { what: BenchCommand::Encoder(args) } => commands::bench_encoder::run(&args),
+    };
+    match outcome.and_then(|result| console::result(&result)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

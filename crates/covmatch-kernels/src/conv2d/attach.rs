@@ -1,0 +1,163 @@
+//! Ties the convolution kernels to burn: the operation on Flex and its gradient in the autodiff graph.
+
+use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::{Autodiff, NodeId};
+use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension, tensor::FloatTensor};
+use burn::tensor::Tensor;
+
+use super::geometry::Geometry;
+use super::{Conv2dOptions, Epilogue, kernels};
+use crate::autodiff::backward;
+use crate::backend::{FlexTensor, contiguous, dims, tensor, values};
+use crate::elementwise::overwrite;
+
+/// A bias or none.
+#[derive(ExtensionType, Clone)]
+pub enum Bias<B: Backend> {
+    /// One value for each output channel.
+    Some(FloatTensor<B>),
+    /// No bias.
+    None,
+}
+
+/// The convolution as an operation of a backend.
+#[backend_extension(Autodiff, Flex)]
+pub trait Conv2dOps: Backend {
+    /// See [`conv2d`](crate::conv2d()).
+    fn covmatch_conv2d(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        #[extension_type] bias: Bias<Self>,
+        options: Conv2dOptions,
+    ) -> FloatTensor<Self>;
+}
+
+/// Runs the operation on the backend that holds the tensors.
+pub(super) fn conv2d(x: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>, options: Conv2dOptions) -> Tensor<4> {
+    let bias = bias.map_or(Bias::None, |bias| Bias::Some(bias.into_dispatch()));
+    Tensor::from_dispatch(<Dispatch as Conv2dOps>::covmatch_conv2d(
+        x.into_dispatch(),
+        weight.into_dispatch(),
+        bias,
+        options,
+    ))
+}
+
+impl Conv2dOps for Flex {
+    fn covmatch_conv2d(x: FlexTensor, weight: FlexTensor, bias: Bias<Flex>, options: Conv2dOptions) -> FlexTensor {
+        let bias = match bias {
+            Bias::Some(bias) => Some(bias),
+            Bias::None => None,
+        };
+        forward(x, weight, bias, options).0
+    }
+}
+
+fn forward(x: FlexTensor, w: FlexTensor, bias: Option<FlexTensor>, options: Conv2dOptions) -> (FlexTensor, Geometry) {
+    let (x, w, bias) = (contiguous(x), contiguous(w), bias.map(contiguous));
+    let g = Geometry::new(four(&x), four(&w), options);
+    let y = kernels::forward(&g, values(&x), values(&w), bias.as_ref().map(values), options.epilogue);
+    (tensor(y, &[g.n, g.oh, g.ow, g.co]), g)
+}
+
+fn four(t: &FlexTensor) -> [usize; 4] {
+    let dims = dims(t);
+    [dims[0], dims[1], dims[2], dims[3]]
+}
+
+/// What the backward pass needs.
+#[derive(Clone, Debug)]
+struct State {
+    geometry: Geometry,
+    epilogue: Epilogue,
+    /// The input, if the weight is tracked.
+    x: Option<NodeId>,
+    /// The weight, if the input is tracked.
+    weight: Option<FlexTensor>,
+    /// The result, if the epilogue's gradient depends on it.
+    y: Option<FlexTensor>,
+}
+
+impl State {
+    /// Gradients of input, weight and bias, each if it is tracked.
+    fn gradients(self, dy: FlexTensor, tracked: [bool; 3], checkpointer: &mut Checkpointer) -> [Option<FlexTensor>; 3] {
+        let Self { geometry: g, epilogue, x, weight, y } = self;
+        let dy = match y {
+            Some(y) => overwrite(dy, |start, dy| kernels::epilogue_gradient(epilogue, &values(&y)[start..], dy)),
+            None => dy,
+        };
+        let x = x.map(|x| contiguous(checkpointer.retrieve_node_output::<FlexTensor>(x)));
+        let dy = values(&dy);
+        let dx = weight.filter(|_| tracked[0]).map(|weight| {
+            let weight = contiguous(weight);
+            tensor(kernels::input_gradient(&g, dy, values(&weight)), &[g.n, g.h, g.w, g.ci])
+        });
+        let dw = x.filter(|_| tracked[1]).map(|x| {
+            tensor(kernels::weight_gradient(&g, values(&x), dy), &[g.co, g.ci_group(), g.k, g.k])
+        });
+        let db = tracked[2].then(|| tensor(kernels::bias_gradient(&g, dy), &[g.co]));
+        [dx, dw, db]
+    }
+}
+
+#[derive(Debug)]
+struct Conv2dBackward;
+
+impl Backward<Flex, 3> for Conv2dBackward {
+    type State = State;
+
+    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
+        backward(ops, grads, |state, dy, tracked| state.gradients(dy, tracked, checkpointer));
+    }
+}
+
+impl Backward<Flex, 2> for Conv2dBackward {
+    type State = State;
+
+    fn backward(self, ops: Ops<State, 2>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
+        backward(ops, grads, |state, dy, [x, weight]| {
+            let [dx, dw, _] = state.gradients(dy, [x, weight, false], checkpointer);
+            [dx, dw]
+        });
+    }
+}
+
+impl<C: CheckpointStrategy> Conv2dOps for Autodiff<Flex, C> {
+    fn covmatch_conv2d(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: Bias<Self>,
+        options: Conv2dOptions,
+    ) -> FloatTensor<Self> {
+        // With and without bias the graph node has a different number of parents, which is part of its type.
+        macro_rules! attach {
+            ($prepared:expr, $bias:expr) => {
+                match $prepared.compute_bound().stateful() {
+                    OpsKind::Tracked(mut prep) => {
+                        let saved_x = weight.is_tracked().then(|| prep.checkpoint(&x));
+                        let saved_weight = x.is_tracked().then(|| weight.primitive().clone());
+                        let (y, geometry) = forward(x.into_primitive(), weight.into_primitive(), $bias, options);
+                        let epilogue = options.epilogue;
+                        let saved_y = (epilogue != Epilogue::None).then(|| y.clone());
+                        let state = State { geometry, epilogue, x: saved_x, weight: saved_weight, y: saved_y };
+                        prep.finish(state, y)
+                    }
+                    OpsKind::UnTracked(prep) => {
+                        prep.finish(forward(x.into_primitive(), weight.into_primitive(), $bias, options).0)
+                    }
+                }
+            };
+        }
+        match bias {
+            Bias::Some(bias) => {
+                let nodes = [x.node(), weight.node(), bias.node()];
+                attach!(Backward::<Flex, 3>::prepare::<C>(Conv2dBackward, nodes), Some(bias.into_primitive()))
+            }
+            Bias::None => {
+                attach!(Backward::<Flex, 2>::prepare::<C>(Conv2dBackward, [x.node(), weight.node()]), None)
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which kernel computes a convolution and its gradients.
+//!
+//! | shape | kernel |
+//! |---|---|
+//! | 1 x 1, stride 1, no groups | a matrix product of the pixels as they lie ([`gemm`](crate::gemm)) |
+//! | a kernel for each channel | [`depthwise`] |
+//! | anything else, AVX-512 | [`direct`] |
+//! | anything else | [`patches`] |
+
+#[cfg(target_arch = "x86_64")]
+use super::direct;
+use super::geometry::Geometry;
+use super::{Epilogue, depthwise, patches};
+use crate::counters;
+use crate::gemm::{Clamp, Matrix, Start, product};
+use crate::simd::vectorized;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Level, level};
+use rayon::prelude::*;
+
+impl Epilogue {
+    /// The bounds of the result.
+    fn clamp(self) -> Clamp {
+        match self {
+            Epilogue::None => Clamp::NONE,
+            Epilogue::Relu => Clamp::RELU,
+            Epilogue::Relu6 => Clamp::RELU6,
+        }
+    }
+}
+
+/// `y` `[n, oh, ow, co]`.
+pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, epilogue: Epilogue) -> Vec<f32> {
+    let clamp = epilogue.clamp();
+    if g.is_pointwise() {
+        let (x, w) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(w, g.co, g.ci));
+        return product(x, w.t(), bias.map_or(Start::Zero, Start::Bias), clamp);
+    }
+    if g.is_depthwise() {
+        return depthwise::forward(g, x, w, bias, clamp);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return direct::forward(g, x, w, bias, clamp);
+    }
+    patches::forward(g, x, w, bias, clamp)
+}
+
+/// `dx` `[n, h, w, ci]`.
+pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
+    counters::count_input_gradient();
+    if g.is_pointwise() {
+        let (dy, w) = (Matrix::new(dy, g.out_pixels(), g.co), Matrix::new(w, g.co, g.ci));
+        return product(dy, w, Start::Zero, Clamp::NONE);
+    }
+    if g.is_depthwise() {
+        return depthwise::input_gradient(g, dy, w);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return direct::input_gradient(g, dy, w);
+    }
+    patches::input_gradient(g, dy, w)
+}
+
+/// `dw` `[co, ci / groups, k, k]`.
+pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
+    counters::count_weight_gradient();
+    if g.is_pointwise() {
+        let (x, dy) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(dy, g.out_pixels(), g.co));
+        return product(dy.t(), x, Start::Zero, Clamp::NONE);
+    }
+    if g.is_depthwise() {
+        return depthwise::weight_gradient(g, x, dy);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if level() == Level::Avx512 {
+        return direct::weight_gradient(g, x, dy);
+    }
+    patches::weight_gradient(g, x, dy)
+}
+
+/// `db` `[co]`: the sum of `dy` over pixels, one part a thread, added in order.
+pub(super) fn bias_gradient(g: &Geometry, dy: &[f32]) -> Vec<f32> {
+    column_sums(dy, g.co)
+}
+
+/// Sums of the columns of a row-major matrix, one part a thread, added in order.
+pub(crate) fn column_sums(values: &[f32], cols: usize) -> Vec<f32> {
+    let rows = (values.len() / cols).div_ceil(rayon::current_num_threads()).max(1);
+    let parts: Vec<Vec<f32>> = values
+        .par_chunks(rows * cols)
+        .map(|rows| {
+            let mut sum = vec![0.0; cols];
+            add_rows(rows, &mut sum);
+            sum
+        })
+        .collect();
+    (0..cols).map(|c| parts.iter().map(|part| part[c]).sum()).collect()
+}
+
+vectorized! {
+    /// Adds every row to `sum`.
+    fn add_rows(rows: &[f32], sum: &mut [f32]) {
+        for row in rows.chunks_exact(sum.len()) {
+            for (sum, v) in sum.iter_mut().zip(row) {
+                *sum += v;
+            }
+        }
+    }
+}
+
+/// Zeroes the gradient `dy[start..]` where the result `y` lies on a bound of the epilogue.
+pub(super) fn epilogue_gradient(epilogue: Epilogue, y: &[f32], dy: &mut [f32]) {
+    let Clamp { low, high } = epilogue.clamp();
+    mask(y, dy, low, high);
+}
+
+vectorized! {
+    fn mask(y: &[f32], dy: &mut [f32], low: f32, high: f32) {
+        for (y, dy) in y.iter().zip(dy) {
+            *dy = if *y > low && *y < high { *dy } else { 0.0 };
+        }
+    }
+}

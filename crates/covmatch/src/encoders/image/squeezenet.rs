@@ -1,0 +1,103 @@
+//! SqueezeNet 1.1: a small network without any normalisation.
+//!
+//! Paper: Iandola et al. 2016, <https://arxiv.org/abs/1602.07360>.
+//! Upstream: torchvision's `squeezenet1_1` without its classifier, 512 pooled features. The layers are a `Sequential`
+//! there, hence fields named by numbers; the missing numbers are activations and pooling.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use covmatch_kernels as kernels;
+use covmatch_kernels::{Epilogue, Padding};
+
+use super::layers::{Conv2d, ConvForm, channels_last};
+use super::{SMALLEST, check_pixels};
+use crate::encoders::{EncoderError, ImageEncoder, Mode};
+
+/// SqueezeNet 1.1.
+#[derive(Module, Debug)]
+pub struct SqueezeNet {
+    features: Features,
+}
+
+impl SqueezeNet {
+    /// The network with weights yet to be loaded.
+    pub fn new(device: &Device) -> Self {
+        Self { features: Features::new(device) }
+    }
+}
+
+impl ImageEncoder for SqueezeNet {
+    fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+        check_pixels("SqueezeNet", &pixels, SMALLEST)?;
+        Ok(kernels::global_avg_pool(self.features.forward(channels_last(pixels))))
+    }
+
+    fn feature_dim(&self) -> usize {
+        512
+    }
+}
+
+#[derive(Module, Debug)]
+struct Features {
+    _0: Conv2d,
+    _3: Fire,
+    _4: Fire,
+    _6: Fire,
+    _7: Fire,
+    _9: Fire,
+    _10: Fire,
+    _11: Fire,
+    _12: Fire,
+}
+
+impl Features {
+    fn new(device: &Device) -> Self {
+        Self {
+            _0: Conv2d::new(ConvForm::new(3, 64, 3).stride(2).padding(Padding::Explicit(0)), device),
+            _3: Fire::new(64, 16, 64, device),
+            _4: Fire::new(128, 16, 64, device),
+            _6: Fire::new(128, 32, 128, device),
+            _7: Fire::new(256, 32, 128, device),
+            _9: Fire::new(256, 48, 192, device),
+            _10: Fire::new(384, 48, 192, device),
+            _11: Fire::new(384, 64, 256, device),
+            _12: Fire::new(512, 64, 256, device),
+        }
+    }
+
+    /// `[n, h, w, 3]` to `[n, h/16, w/16, 512]`.
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let x = kernels::max_pool2d(self._0.forward(x, Epilogue::Relu), 3, 2);
+        let x = kernels::max_pool2d(self._4.forward(self._3.forward(x)), 3, 2);
+        let x = kernels::max_pool2d(self._7.forward(self._6.forward(x)), 3, 2);
+        [&self._9, &self._10, &self._11, &self._12].into_iter().fold(x, |x, fire| fire.forward(x))
+    }
+}
+
+/// Squeeze the channels with a 1x1 convolution, then expand them with 1x1 and 3x3 convolutions side by side.
+#[derive(Module, Debug)]
+struct Fire {
+    squeeze: Conv2d,
+    expand1x1: Conv2d,
+    expand3x3: Conv2d,
+}
+
+impl Fire {
+    fn new(inputs: usize, squeezed: usize, expanded: usize, device: &Device) -> Self {
+        let conv = |inputs, outputs, kernel| Conv2d::new(ConvForm::new(inputs, outputs, kernel), device);
+        Self {
+            squeeze: conv(inputs, squeezed, 1),
+            expand1x1: conv(squeezed, expanded, 1),
+            expand3x3: conv(squeezed, expanded, 3),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let x = self.squeeze.forward(x, Epilogue::Relu);
+        let halves = vec![
+            self.expand1x1.forward(x.clone(), Epilogue::Relu),
+            self.expand3x3.forward(x, Epilogue::Relu),
+        ];
+        Tensor::cat(halves, 3)
+    }
+}

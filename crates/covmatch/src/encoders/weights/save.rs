@@ -1,0 +1,74 @@
+//! Writing an encoder's weights as safetensors, under the keys that PyTorch's libraries use.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+
+use super::error::WeightsError;
+use super::keys::{KeyShape, keys};
+
+/// Writes all parameters and stored statistics of `module` to the safetensors file `path`, as f32.
+///
+/// The file appears whole or not at all: it is written under another name in the same folder, then renamed.
+pub fn save<M: Module>(module: &M, path: impl AsRef<Path>) -> Result<(), WeightsError> {
+    let path = path.as_ref();
+    save_io(module, path).map_err(|source| WeightsError::Write { path: path.into(), source })
+}
+
+fn save_io<M: Module>(module: &M, path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
+    let partial = path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
+    let written = write_to(module, &partial).and_then(|()| fs::rename(&partial, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&partial); // the first error is the one to report
+    }
+    written
+}
+
+fn write_to<M: Module>(module: &M, path: &Path) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    let header = header(keys(module))?;
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(&header)?;
+    let mut values = Values { out, result: Ok(()) };
+    module.visit(&mut values);
+    values.result?;
+    values.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// The JSON header of tensors that follow each other in the order of `entries`, padded to a multiple of 8 bytes.
+fn header(entries: Vec<KeyShape>) -> io::Result<Vec<u8>> {
+    let mut end = 0;
+    let tensors = entries.into_iter().map(|KeyShape { key, shape }| {
+        let start = end;
+        end += 4 * shape.iter().product::<usize>();
+        (key, TensorInfo { dtype: Dtype::F32, shape, data_offsets: (start, end) })
+    });
+    // Hugging Face transformers reads only files that say they are PyTorch's.
+    let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let metadata = Metadata::new(Some(about), tensors.collect()).map_err(io::Error::other)?;
+    let mut header = serde_json::to_vec(&metadata)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    Ok(header)
+}
+
+/// Writes the values of each parameter it visits.
+struct Values {
+    out: BufWriter<File>,
+    result: io::Result<()>,
+}
+
+impl ModuleVisitor for Values {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.result.is_ok() {
+            let data = param.val().into_data();
+            self.result = data.iter::<f32>().try_for_each(|value| self.out.write_all(&value.to_le_bytes()));
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Devices, threads, memory and randomness: the only place that names a backend.
+
+mod device;
+mod memory;
+mod stream;
+mod threads;
+
+pub use device::{DeviceChoice, DeviceError};
+pub use memory::{current_memory, peak_memory};
+pub(crate) use stream::fnv1a64;
+pub use stream::{Seed, Stream};
+pub use threads::{ThreadsError, set_threads, threads};

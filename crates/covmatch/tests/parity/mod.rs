@@ -1,0 +1,160 @@
+//! Comparing an encoder with golden values of PyTorch (see python/goldens/formula.py for what a file holds).
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use covmatch::encoders::weights::generated;
+use safetensors::{Dtype, SafeTensors};
+
+/// Largest deviation of the features, relative to the largest feature.
+const FEATURES: f64 = 1e-4;
+/// Largest deviation of a gradient, relative to its largest element, and of its norm.
+const GRADIENTS: f64 = 1e-3;
+
+/// A golden file.
+pub struct Golden(BTreeMap<String, Vec<f64>>);
+
+impl Golden {
+    /// Reads tests/goldens/NAME.safetensors.
+    pub fn read(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/goldens/{name}.safetensors"));
+        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let file = SafeTensors::deserialize(&bytes).unwrap();
+        Self(file.iter().map(|(key, view)| (key.to_owned(), numbers(view.dtype(), view.data()))).collect())
+    }
+
+    /// The entry `key`.
+    pub fn get(&self, key: &str) -> &[f64] {
+        self.0.get(key).unwrap_or_else(|| panic!("the golden file has no entry {key}"))
+    }
+
+    /// Shape of the input.
+    pub fn input_shape<const D: usize>(&self) -> [usize; D] {
+        let shape: Vec<usize> = self.get("input_shape").iter().map(|&size| size as usize).collect();
+        shape.try_into().unwrap()
+    }
+
+    /// The input, tracked.
+    pub fn input<const D: usize>(&self, device: &Device) -> Tensor<D> {
+        let shape = self.input_shape::<D>();
+        uniform("input", shape, device).require_grad()
+    }
+
+    /// Compares the features, then the gradients of the input and of every weight the file has.
+    pub fn check<const D: usize>(&self, module: &impl Module, input: &Tensor<D>, features: Tensor<2>) {
+        agree("features", &values(features.clone()), self.get("features"), FEATURES);
+        let cotangent = uniform("cotangent", features.dims(), &features.device());
+        let gradients = (features * cotangent).sum().backward();
+        let mut found = gradients_by_key(module, &gradients);
+        found.insert("input".to_owned(), values(input.grad(&gradients).expect("a gradient of the input")));
+        for (key, expected) in self.0.iter().filter_map(|(key, v)| Some((key.strip_prefix("grad.")?, v))) {
+            let gradient = found.get(key).unwrap_or_else(|| panic!("no gradient of {key}"));
+            agree(&format!("gradient of {key}"), &sampled(gradient, expected.len()), expected, GRADIENTS);
+            let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+            agree(&format!("norm of the gradient of {key}"), &[norm], self.get(&format!("norm.{key}")), GRADIENTS);
+        }
+    }
+}
+
+/// `u_i` of `key`.
+pub fn uniform<const D: usize>(key: &str, shape: [usize; D], device: &Device) -> Tensor<D> {
+    let n = shape.iter().product();
+    Tensor::from_data(TensorData::new(generated::uniform(key, n), shape), device)
+}
+
+fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    let words = bytes.chunks_exact(4).map(|word| word.try_into().unwrap());
+    match dtype {
+        Dtype::F32 => words.map(|word| f64::from(f32::from_le_bytes(word))).collect(),
+        Dtype::I32 => words.map(|word| f64::from(i32::from_le_bytes(word))).collect(),
+        Dtype::U8 => bytes.iter().map(|&byte| f64::from(byte)).collect(),
+        other => panic!("golden files hold f32, i32 and bytes, not {other:?}"),
+    }
+}
+
+/// The values of `t`.
+pub fn values<const D: usize>(t: Tensor<D>) -> Vec<f64> {
+    t.into_data().iter::<f32>().map(f64::from).collect()
+}
+
+/// `count` elements at flat indices `floor(j * len / count)`.
+fn sampled(all: &[f64], count: usize) -> Vec<f64> {
+    (0..count).map(|j| all[j * all.len() / count]).collect()
+}
+
+/// Fails unless `max |found - expected| <= tolerance * max |expected|`.
+pub fn agree(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), expected.len(), "{what}: number of elements");
+    let largest = expected.iter().fold(0.0_f64, |m, e| m.max(e.abs()));
+    let deviation = found.iter().zip(expected).fold(0.0_f64, |m, (f, e)| m.max((f - e).abs()));
+    assert!(found.iter().all(|f| f.is_finite()), "{what}: not finite");
+    assert!(largest > 0.0, "{what}: the golden values are all zero");
+    assert!(deviation <= tolerance * largest, "{what}: deviates by {:.1e} of its largest value", deviation / largest);
+}
+
+/// The gradients of all tracked parameters, by upstream key.
+fn gradients_by_key(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f64>> {
+    let mut walk = Walk { path: Vec::new(), gradients, found: BTreeMap::new() };
+    module.visit(&mut walk);
+    walk.found
+}
+
+/// The upstream keys of the parameters that have a gradient, sorted.
+#[allow(dead_code)] // not every test file asks
+pub fn keys_with_gradient(module: &impl Module, gradients: &Gradients) -> Vec<String> {
+    gradients_by_key(module, gradients).into_keys().collect()
+}
+
+struct Walk<'a> {
+    path: Vec<String>,
+    gradients: &'a Gradients,
+    found: BTreeMap<String, Vec<f64>>,
+}
+
+impl ModuleVisitor for Walk<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.path.push(name.trim_matches('_').to_owned());
+        }
+    }
+
+    fn exit_module(&mut self, _name: &str, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.path.pop();
+        }
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = param.val().grad(self.gradients) {
+            self.found.insert(self.path.join("."), values(gradient));
+        }
+    }
+}
+
+/// Whether `key` names a statistic of a batch norm: stored, but no parameter.
+pub fn is_statistic(key: &str) -> bool {
+    key.ends_with("running_mean") || key.ends_with("running_var")
+}
+
+/// Fails unless exactly the parameters, and no statistic, get a gradient, even after everything is unfrozen.
+pub fn statistics_stay_frozen<M: Module>(module: M, features: impl FnOnce(&M) -> Tensor<2>) {
+    let module = module.unfreeze();
+    let gradients = features(&module).sum().backward();
+    let with_gradient: Vec<String> = gradients_by_key(&module, &gradients).into_keys().collect();
+    let mut parameters: Vec<String> = covmatch::encoders::weights::keys(&module)
+        .into_iter()
+        .map(|entry| entry.key)
+        .filter(|key| !is_statistic(key))
+        .collect();
+    parameters.sort();
+    assert_eq!(with_gradient, parameters);
+}
+
+/// Number of parameters, statistics of batch norms not counted.
+pub fn num_params(module: &impl Module) -> usize {
+    let entries = covmatch::encoders::weights::keys(module);
+    entries.iter().filter(|e| !is_statistic(&e.key)).map(|e| e.shape.iter().product::<usize>()).sum()
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Times covmatch against PyTorch, in turns, and prints a Markdown table of the ratios.
+
+    cargo build --release
+    python python/bench_ratio.py                                  # all four cases
+    python python/bench_ratio.py --case nfnet_l0 --rounds 1       # a quick look
+    python python/bench_ratio.py --out docs/bench-encoders.md     # also writes the page
+
+Each measurement is a process of its own that runs one phase only, so its peak memory is that phase's. A round runs
+covmatch and every PyTorch variant once, in an order that turns with the round; the table has the median over rounds.
+The ratio is covmatch / the better PyTorch variant: below 1 is faster (or smaller).
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PHASES = {"forward": "forward", "backward_input": "+ backward (input)", "backward_weights": "+ backward (weights)"}
+
+# name -> arguments that both programs take
+CASES = {
+    "nfnet_l0": ["--batch", "8", "--size", "224"],
+    "bert-base-uncased": ["--batch", "16", "--tokens", "32"],
+    "efficientnet_lite0": ["--batch", "64", "--size", "96"],
+    "minilm-l6": ["--batch", "128", "--tokens", "24"],
+}
+
+IMAGE_VARIANTS = {"eager": [], "channels_last": ["--channels-last"]}
+TEXT_VARIANTS = {"eager": ["--attention", "eager"], "sdpa": ["--attention", "sdpa"]}
+
+
+def variants(case):
+    """PyTorch's two ways of running the case: memory layouts for images, attention implementations for text."""
+    return TEXT_VARIANTS if "--tokens" in CASES[case] else IMAGE_VARIANTS
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"error: {' '.join(command)} failed:\n{done.stderr.strip()}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure(args, case, phase):
+    """Runs every contender `args.rounds` times. Returns contender -> list of reports."""
+    shared = [case, *CASES[case], "--only", phase, "--threads", str(args.threads), "--iterations", str(args.iterations)]
+    commands = {"covmatch": [args.covmatch, "bench", "encoder", *shared, "--device", "flex", "--json"]}
+    for variant, flags in variants(case).items():
+        commands[variant] = [sys.executable, os.path.join(ROOT, "python", "bench_peer.py"), *shared, *flags]
+    reports = {name: [] for name in commands}
+    names = list(commands)
+    for turn in range(args.rounds):
+        start = turn % len(names)
+        for name in names[start:] + names[:start]:
+            report = run(commands[name])
+            reports[name].append(report)
+            print(f"{case} {phase} {name}: {report[phase]:.4f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
+    return reports
+
+
+def row(case, phase, reports):
+    """One line of the table."""
+    seconds = {name: statistics.median(r[phase] for r in runs) for name, runs in reports.items()}
+    peak = {name: statistics.median(r["peak_mb"] for r in runs) for name, runs in reports.items()}
+    base = {name: statistics.median(r["base_mb"] for r in runs) for name, runs in reports.items()}
+    peers = list(variants(case))
+    fastest = min(seconds[p] for p in peers)
+    smallest = min(peak[p] for p in peers)
+    smallest_net = min(peak[p] - base[p] for p in peers)
+    net = peak["covmatch"] - base["covmatch"]
+    cells = [
+        case,
+        PHASES[phase],
+        f"{seconds['covmatch']:.4f}",
+        *(f"{seconds[p]:.4f}" for p in peers),
+        f"**{seconds['covmatch'] / fastest:.2f}**",
+        f"{peak['covmatch']:.0f}",
+        f"{smallest:.0f}",
+        f"**{peak['covmatch'] / smallest:.2f}**",
+        f"{net:.0f}",
+        f"{smallest_net:.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+HEADER = """\
+| encoder | phase | covmatch s | PyTorch eager s | PyTorch channels_last / sdpa s | time ratio | covmatch peak MB \
+| PyTorch peak MB | memory ratio | covmatch MB less start-up | PyTorch MB less start-up |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+def cpu_model():
+    try:
+        with open("/proc/cpuinfo") as info:
+            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def versions():
+    from importlib.metadata import version
+
+    return ", ".join(f"{name} {version(name)}" for name in ("torch", "timm", "transformers"))
+
+
+def page(args, table, simd):
+    """The whole document."""
+    cases = "\n".join(f"- {case}: `{' '.join(flags)}`" for case, flags in CASES.items() if case in args.case)
+    ours = subprocess.run([args.covmatch, "--version"], capture_output=True, text=True).stdout.strip()
+    return f"""\
+# Encoders: covmatch and PyTorch on the CPU
+
+Made by `python python/bench_ratio.py --rounds {args.rounds} --iterations {args.iterations} --threads {args.threads} \
+--out docs/bench-encoders.md` after `cargo build --release`. Nobody edits the numbers by hand.
+
+{table}
+
+- Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller.
+- Seconds are medians of {args.iterations} iterations after warm-up, and over {args.rounds} rounds; both programs take \
+turns. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
+untracked input.
+- Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
+trained. Text encoders are the transformer layers on embedded input.
+- PyTorch's second column is the channels_last layout for images and `sdpa` attention for text.
+- Peak MB is the peak resident memory of a process that runs that phase only; `less start-up` takes off what the \
+process holds before it builds the network (for PyTorch: the interpreter and its libraries).
+
+Cases:
+{cases}
+
+Machine: {cpu_model()}, {args.threads} threads, {platform.system()} {platform.machine()}. {ours} (vector level {simd}); \
+Python {platform.python_version()}, {versions()}.
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--phase", nargs="+", choices=PHASES, default=list(PHASES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
+    parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")
+    args = parser.parse_args()
+    if not os.path.exists(args.covmatch):
+        raise SystemExit(f"error: {args.covmatch} does not exist: run `cargo build --release` first")
+
+    rows, simd = [], "unknown"
+    for case in args.case:
+        for phase in args.phase:
+            reports = measure(args, case, phase)
+            simd = reports["covmatch"][0]["simd"]
+            rows.append(row(case, phase, reports))
+    table = "\n".join([HEADER, *rows])
+    print(table)
+    if args.out:
+        partial = args.out + ".partial"
+        with open(partial, "w") as out:
+            out.write(page(args, table, simd))
+        os.replace(partial, args.out)
+
+
+if __name__ == "__main__":
+    main()
