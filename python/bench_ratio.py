@@ -125,7 +125,8 @@ Made by `python python/bench_ratio.py --rounds {args.rounds} --iterations {args.
 turns. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
 untracked input.
 - Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
-trained. Text encoders are the transformer layers on embedded input.
+trained. Text encoders are the transformer layers on embedded input, and the feature is the first token's output: of the \
+last layer covmatch computes that token alone, transformers computes all of them.
 - PyTorch's second column is the channels_last layout for images and `sdpa` attention for text.
 - Peak MB is the peak resident memory of a process that runs that phase only; `less start-up` takes off what the \
 process holds before it builds the network (for PyTorch: the interpreter and its libraries).

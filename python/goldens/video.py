@@ -7,13 +7,13 @@ import torch
 import torchvision
 
 import formula
-from image import multiply_adds
+from image import check_margin, multiply_adds
 
 KEYS = ["stem.0.weight", "stem.1.weight", "layer2.0.conv1.0.weight", "layer2.0.downsample.0.weight",
         "layer3.1.conv2.1.bias", "layer4.1.conv2.0.weight", "layer4.1.conv2.1.weight"]
 
 # name: (n, channels, t, height, width)
-CASES = {"r3d_18": (2, 3, 4, 32, 48), "r3d_18_odd": (1, 3, 5, 33, 29)}
+CASES = {"r3d_18": (2, 3, 4, 24, 32), "r3d_18_odd": (1, 3, 9, 19, 29)}
 
 
 def golden(name, shape):
@@ -21,6 +21,7 @@ def golden(name, shape):
     model.fc = torch.nn.Identity()
     model = formula.fill(model)
     x = formula.uniform("input", shape).requires_grad_()
+    check_margin(name, model, x)
     features = model(x)
     params = dict(model.named_parameters())
     entries = {

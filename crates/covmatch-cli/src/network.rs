@@ -129,6 +129,7 @@ pub fn parameters_with_gradient(network: &Network, gradients: &Gradients) -> usi
 
 /// A batch for an encoder.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // a command holds one or two
 pub enum Input {
     /// `[n, 3, h, w]`
     Pixels(Tensor<4>),

@@ -160,7 +160,7 @@ vectorized! {
 vectorized! {
     fn gelu_values(x: &mut [f32]) {
         for x in x {
-            let a = x.abs();
+            let a = clamp(x.abs(), 0.0, math::NORMAL_LIMIT);
             let (_, tail) = math::normal_tail::<FMA>(a);
             // x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side.
             let positive = if *x < 0.0 { 0.0 } else { *x };
@@ -173,6 +173,7 @@ vectorized! {
     fn gelu_gradient(x: &[f32], d: &mut [f32]) {
         const FRAC_1_SQRT_TAU: f32 = FRAC_1_SQRT_2 * 0.564_189_6; // 1 / sqrt(2 pi)
         for (d, &x) in d.iter_mut().zip(x) {
+            let x = clamp(x, -math::NORMAL_LIMIT, math::NORMAL_LIMIT);
             let (density, tail) = math::normal_tail::<FMA>(x.abs());
             let cumulative = if x < 0.0 { tail } else { 1.0 - tail };
             *d *= math::mul_add::<FMA>(x * FRAC_1_SQRT_TAU, density, cumulative);

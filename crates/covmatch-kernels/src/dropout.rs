@@ -41,7 +41,11 @@ impl Dropout {
 
     /// Panics unless the probability is one.
     pub(crate) fn check(&self, operation: &str) {
-        assert!((0.0..1.0).contains(&self.probability), "{operation}: probability {} is not in [0, 1)", self.probability);
+        assert!(
+            (0.0..1.0).contains(&self.probability),
+            "{operation}: probability {} is not in [0, 1)",
+            self.probability
+        );
     }
 }
 

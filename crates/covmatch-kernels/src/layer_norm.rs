@@ -157,7 +157,7 @@ vectorized! {
 
 /// The sum of `term(a_i, b_i, c_i)`, in 32 interleaved partial sums that vector registers hold.
 #[inline(always)]
-fn sum(a: &[f32], b: &[f32], c: &[f32], term: impl Fn(f32, f32, f32) -> f32) -> f32 {
+pub(crate) fn sum(a: &[f32], b: &[f32], c: &[f32], term: impl Fn(f32, f32, f32) -> f32) -> f32 {
     const LANES: usize = 32;
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest), (c, c_rest)) =

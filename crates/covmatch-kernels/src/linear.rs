@@ -123,11 +123,7 @@ pub(crate) enum Bias<B: Backend> {
 
 #[backend_extension(Autodiff, Flex)]
 pub(crate) trait LinearOps: Backend {
-    fn dense(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        #[extension_type] bias: Bias<Self>,
-    ) -> FloatTensor<Self>;
+    fn dense(x: FloatTensor<Self>, weight: FloatTensor<Self>, #[extension_type] bias: Bias<Self>) -> FloatTensor<Self>;
 }
 
 impl LinearOps for Flex {

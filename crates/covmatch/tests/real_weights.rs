@@ -4,7 +4,7 @@
 //! Weights are looked for in the folder named by COVMATCH_MODELS (default: models, which scripts/pull-models fills) and,
 //! for those that no package holds, in the folder named by COVMATCH_EXTRA_MODELS. A test whose weights are absent says
 //! that it is skipped.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod parity;
 
@@ -17,7 +17,7 @@ use covmatch::encoders::text::{self, AnyTextEncoder, Pooling};
 use covmatch::encoders::weights::{self, KeyMap};
 use covmatch::encoders::{ImageEncoder, Mode, TextEncoder};
 use covmatch_kernels::plain_ops;
-use parity::{Golden, agree, values};
+use parity::{Golden, close, values};
 
 /// Largest deviation of the features, relative to the largest feature.
 const FEATURES: f64 = 1e-4;
@@ -35,11 +35,11 @@ fn folder(names: &[&str]) -> Option<PathBuf> {
     let mut folders = parents.iter().flatten().flat_map(|parent| names.iter().map(move |name| parent.join(name)));
     let found = folders.find(|folder| folder.is_dir());
     if found.is_none() {
-        eprintln!(
-            "SKIPPED: no weights of {}; scripts/pull-models fetches some, COVMATCH_MODELS and COVMATCH_EXTRA_MODELS \
-             name folders to look in",
+        parity::skipped(&format!(
+            "no weights of {}; scripts/pull-models fetches some, COVMATCH_MODELS and COVMATCH_EXTRA_MODELS name folders \
+             to look in",
             names[0]
-        );
+        ));
     }
     found
 }
@@ -64,8 +64,8 @@ fn check_image(name: &str) {
     let pixels = pixels(golden.get("photos"), image::info(name).unwrap().normalization, &device);
     let expected = golden.get(&format!("features.{name}"));
     let encode = || values(encoder.encode(pixels.clone(), &mut Mode::Eval).unwrap());
-    agree("features on the CPU kernels", &encode(), expected, FEATURES);
-    agree("features on plain operations", &plain_ops(encode), expected, FEATURES);
+    close("features on the CPU kernels", &encode(), expected, FEATURES);
+    close("features on plain operations", &plain_ops(encode), expected, FEATURES);
 }
 
 fn check_text(name: &str, other_name: &str) {
@@ -86,8 +86,8 @@ fn check_text(name: &str, other_name: &str) {
             values(encoder.encode(embedded, mask.clone(), &mut Mode::Eval).unwrap())
         };
         let expected = golden.get(&format!("{entry}.{name}"));
-        agree(&format!("{entry} on the CPU kernels"), &encode(), expected, FEATURES);
-        agree(&format!("{entry} on plain operations"), &plain_ops(encode), expected, FEATURES);
+        close(&format!("{entry} on the CPU kernels"), &encode(), expected, FEATURES);
+        close(&format!("{entry} on plain operations"), &plain_ops(encode), expected, FEATURES);
     }
 }
 

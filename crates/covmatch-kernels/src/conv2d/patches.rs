@@ -46,29 +46,39 @@ fn gather_with(
     out: &mut [f32],
     copy: impl Fn(&[f32], &mut [f32]),
 ) {
-    let ci = g.ci_group();
-    for (p, out) in pixels.zip(out.chunks_exact_mut(g.taps() * ci)) {
-        let (image, oy, ox) = (p / (g.oh * g.ow), p / g.ow % g.oh, p % g.ow);
-        let columns = Window::new(ox * g.stride, g.left, g.w, g.k);
+    let (ci, row_len) = (g.ci_group(), g.w * g.ci);
+    let patch = g.taps() * ci;
+    let mut start = pixels.start;
+    while start < pixels.end {
+        // Pixels of one output row.
+        let (output_row, ox) = (start / g.ow, start % g.ow);
+        let (image, oy) = (output_row / g.oh, output_row % g.oh);
+        let len = (g.ow - ox).min(pixels.end - start);
+        let out = &mut out[(start - pixels.start) * patch..][..len * patch];
         let rows = Window::new(oy * g.stride, g.top, g.h, g.k);
-        for (ky, out) in out.chunks_exact_mut(g.k * ci).enumerate() {
-            if !rows.taps.contains(&ky) || columns.taps.is_empty() {
-                out.fill(0.0);
+        for ky in 0..g.k {
+            let outs = out.chunks_exact_mut(patch).map(|out| &mut out[ky * g.k * ci..(ky + 1) * g.k * ci]);
+            if !rows.taps.contains(&ky) {
+                outs.for_each(|out| out.fill(0.0));
                 continue;
             }
             let y = oy * g.stride + ky - g.top;
-            let pixel = ((image * g.h + y) * g.w + columns.first) * g.ci + group * ci;
-            out[..columns.taps.start * ci].fill(0.0);
-            out[columns.taps.end * ci..].fill(0.0);
-            let inside = &mut out[columns.taps.start * ci..columns.taps.end * ci];
-            if g.groups == 1 {
-                copy(&x[pixel..pixel + inside.len()], inside);
-            } else {
-                for (j, out) in inside.chunks_exact_mut(ci).enumerate() {
-                    copy(&x[pixel + j * g.ci..][..ci], out);
+            let x = &x[(image * g.h + y) * row_len..][..row_len];
+            for (out, ox) in outs.zip(ox..) {
+                let first = ox * g.stride;
+                if g.groups == 1 && first >= g.left && first - g.left + g.k <= g.w {
+                    copy(&x[(first - g.left) * ci..][..g.k * ci], out);
+                    continue;
+                }
+                let columns = Window::new(first, g.left, g.w, g.k);
+                out.fill(0.0);
+                for (j, kx) in columns.taps.enumerate() {
+                    let pixel = (columns.first + j) * g.ci + group * ci;
+                    copy(&x[pixel..pixel + ci], &mut out[kx * ci..(kx + 1) * ci]);
                 }
             }
         }
+        start += len;
     }
 }
 

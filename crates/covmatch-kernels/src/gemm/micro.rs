@@ -6,7 +6,6 @@
 //! A plain matrix product has the single tap `(0, 0)`. A k x k convolution of channels-last pixels has k^2 taps: the
 //! input pixel under each position of the kernel, and that position's weights.
 
-#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 use super::Clamp;
@@ -56,7 +55,6 @@ pub(crate) enum Init {
 /// # Safety
 /// The machine has AVX-512F. For every row and tap, A has `kc` readable elements and the packed panel `kc` rows of
 /// `16 * width.vectors()`; C's `n` rows of the panel's columns are writable and, for [`Init::Accumulate`], hold values.
-#[cfg(target_arch = "x86_64")]
 #[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn rows(
     n: usize,
@@ -92,12 +90,10 @@ pub(crate) unsafe fn rows(
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 type Args<'a> = (&'a [(usize, usize)], usize, *const f32, usize, *const f32, *mut f32, usize, Init, Clamp, u16);
 
 /// # Safety
 /// As [`rows`].
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn dispatch_rows<const NV: usize>(block: usize, args: Args) {
     // SAFETY: the caller's duty.
@@ -123,7 +119,6 @@ unsafe fn dispatch_rows<const NV: usize>(block: usize, args: Args) {
 ///
 /// # Safety
 /// As [`rows`].
-#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const MR: usize, const NV: usize>(args: Args) {
     let (taps, kc, a, a_row, b, c, c_row, init, clamp, last) = args;

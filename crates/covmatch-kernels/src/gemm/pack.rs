@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "x86_64")]
 use super::Matrix;
+use crate::simd::{Level, level};
 
 /// Rows `k`, columns `cols` of `b` as `[k][width]`, zero beyond the columns.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn panel(b: Matrix, k: Range<usize>, cols: Range<usize>, width: usize, out: &mut [f32]) {
     if b.col_stride == 1 {
         for (row, out) in k.zip(out.chunks_exact_mut(width)) {
@@ -25,6 +28,7 @@ pub(crate) fn panel(b: Matrix, k: Range<usize>, cols: Range<usize>, width: usize
 }
 
 /// Rows `rows`, columns `k` of `a` as `[rows][k]`.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn rows(a: Matrix, rows: Range<usize>, k: Range<usize>, out: &mut [f32]) {
     if a.col_stride == 1 {
         for (row, out) in rows.zip(out.chunks_exact_mut(k.len())) {
@@ -44,10 +48,12 @@ pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, x_stride: usize, ou
         return;
     }
     assert!((rows - 1) * x_stride + cols <= x.len() && (cols - 1) * out_stride + rows <= out.len());
-    let (whole_rows, whole_cols) = (rows / 16 * 16, cols / 16 * 16);
+    let (whole_rows, whole_cols) = whole_blocks(rows, cols);
+    #[cfg(target_arch = "x86_64")]
     for i in (0..whole_rows).step_by(16) {
         for j in (0..whole_cols).step_by(16) {
-            // SAFETY: the assertion above bounds rows i..i+16 and columns j..j+16 of both; the AVX-512 product calls.
+            // SAFETY: the assertion above bounds rows i..i+16 and columns j..j+16 of both, and there are whole blocks
+            // only with AVX-512.
             unsafe { transpose_16x16(&x[i * x_stride + j], x_stride, &mut out[j * out_stride + i], out_stride) };
         }
     }
@@ -62,10 +68,16 @@ pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize, x_stride: usize, ou
     scalar(whole_rows..rows, 0..cols);
 }
 
+/// Rows and columns that are transposed in blocks of 16 x 16.
+fn whole_blocks(rows: usize, cols: usize) -> (usize, usize) {
+    if level() == Level::Avx512 { (rows / 16 * 16, cols / 16 * 16) } else { (0, 0) }
+}
+
 /// Transposes a 16 x 16 block in registers.
 ///
 /// # Safety
 /// The machine has AVX-512F; both blocks lie within their allocations.
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn transpose_16x16(x: *const f32, x_stride: usize, out: *mut f32, out_stride: usize) {
     use std::arch::x86_64::*;

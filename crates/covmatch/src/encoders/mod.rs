@@ -4,6 +4,7 @@
 //! so a checkpoint of theirs loads without conversion and a network trained here loads back into PyTorch.
 
 pub mod image;
+pub(crate) mod layers;
 pub mod macs;
 pub mod projection;
 pub mod text;

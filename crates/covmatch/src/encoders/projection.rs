@@ -14,7 +14,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use covmatch_kernels::gelu;
 
-use super::image::layers::{LayerNorm, Linear};
+use super::layers::{LayerNorm, Linear};
 use super::{EncoderError, Mode};
 use crate::engine::Stream;
 
@@ -173,7 +173,7 @@ mod tests {
         let config = ProjectionConfig { inputs: 100, width: 64, depth: Depth::One, dropout: 0.0 };
         let draw = |seed| {
             let head = Projection::new(config, &mut Seed(seed).stream("init", 0), &Device::flex());
-            head.projection.forward(Tensor::eye(100, &Device::flex())).to_data().to_vec::<f32>().unwrap()
+            head.projection.forward(Tensor::eye(100, &Device::flex())).into_data().iter::<f32>().collect::<Vec<_>>()
         };
         let (a, b) = (draw(1), draw(2)); // weights plus biases: within 2 / sqrt(100)
         let largest = a.iter().fold(0f32, |m, x| m.max(x.abs()));
@@ -187,12 +187,17 @@ mod tests {
     fn dropout_acts_in_train_mode_only() {
         let head = head(Depth::Two);
         let x = Tensor::ones([3, 6], &Device::flex());
-        let run = |mode: &mut Mode| head.forward(x.clone(), mode).unwrap().to_data().to_vec::<f32>().unwrap();
+        let run =
+            |mode: &mut Mode| head.forward(x.clone(), mode).unwrap().into_data().iter::<f32>().collect::<Vec<_>>();
         let mut stream = Seed(3).stream("dropout", 0);
         let mut high = head.clone();
         high.config.dropout = 0.9;
-        let dropped =
-            high.forward(x.clone(), &mut Mode::Train(&mut stream)).unwrap().to_data().to_vec::<f32>().unwrap();
+        let dropped = high
+            .forward(x.clone(), &mut Mode::Train(&mut stream))
+            .unwrap()
+            .into_data()
+            .iter::<f32>()
+            .collect::<Vec<_>>();
         assert_eq!(run(&mut Mode::Eval), run(&mut Mode::Eval));
         assert_ne!(run(&mut Mode::Eval), dropped);
     }

@@ -1,24 +1,21 @@
 //! Depthwise convolution in plain loops over channels.
 
-use std::ops::Range;
-
-use super::{Run, Weights};
-use crate::conv2d::geometry::Geometry;
+use super::Weights;
+use super::plan::{Reach, Run};
 use crate::gemm::Clamp;
 use crate::simd::vectorized;
 
 /// # Safety
 /// As [`super::compute`].
-pub(super) unsafe fn compute(run: &Run, weights: &Weights) {
+pub(super) unsafe fn compute(run: &Run, weights: &Weights, source: *const f32, out: *mut f32) {
     let c = weights.channels;
-    for p in 0..run.pixels {
+    for pixel in 0..run.pixels {
         // SAFETY: the caller vouches for the run's pixels, c elements each.
-        let out = unsafe { std::slice::from_raw_parts_mut(run.out.add(p * run.out_step), c) };
+        let out = unsafe { std::slice::from_raw_parts_mut(out.add(pixel * run.step), c) };
         out.copy_from_slice(&weights.bias[..c]);
-        for tap in run.taps {
-            let source = run.source.wrapping_add(p * run.source_step).wrapping_offset(tap.source);
-            // SAFETY: the caller vouches for what the taps read, c elements each.
-            let source = unsafe { std::slice::from_raw_parts(source, c) };
+        for tap in serving(run, pixel) {
+            // SAFETY: the caller vouches for what the taps read.
+            let source = unsafe { source_pixel(run, tap, pixel, source, c) };
             multiply_add(source, &weights.taps[tap.weights..tap.weights + c], out);
         }
         if weights.clamp != Clamp::NONE {
@@ -27,27 +24,32 @@ pub(super) unsafe fn compute(run: &Run, weights: &Weights) {
     }
 }
 
-pub(super) fn sum_products(
-    g: &Geometry,
-    x: &[f32],
-    dy: &[f32],
-    rows: Range<usize>,
-    sum: &mut [f32],
-    lanes: usize,
-) {
-    let (grid, c) = (g.forward_grid(), g.ci);
-    for row in rows {
-        let (image, oy) = (row / g.oh, row % g.oh);
-        for &tap in &grid.taps {
-            let Some(y) = grid.source_row(tap, oy) else { continue };
-            let sum = &mut sum[tap.index * lanes..][..c];
-            for ox in grid.inside_cols(tap) {
-                let column = ((ox * g.stride) as isize + tap.dx) as usize;
-                let x = &x[((image * g.h + y) * g.w + column) * c..][..c];
-                multiply_add(x, &dy[(row * g.ow + ox) * c..][..c], sum);
-            }
+/// # Safety
+/// As [`super::add_products`].
+pub(super) unsafe fn add_products(run: &Run, c: usize, source: *const f32, gradient: *const f32, sum: &mut [f32]) {
+    for pixel in 0..run.pixels {
+        // SAFETY: the caller vouches for the run's pixels, c elements each.
+        let gradient = unsafe { std::slice::from_raw_parts(gradient.add(pixel * run.step), c) };
+        for tap in serving(run, pixel) {
+            // SAFETY: the caller vouches for what the taps read.
+            let source = unsafe { source_pixel(run, tap, pixel, source, c) };
+            multiply_add(source, gradient, &mut sum[tap.weights..tap.weights + c]);
         }
     }
+}
+
+/// The taps that read inside for a pixel of the run.
+fn serving<'a>(run: &'a Run, pixel: usize) -> impl Iterator<Item = &'a Reach> {
+    run.taps.iter().filter(move |tap| !run.border || tap.mask >> pixel & 1 == 1)
+}
+
+/// What `tap` reads for a pixel of the run, `c` values.
+///
+/// # Safety
+/// The tap serves the pixel, and `source` is the tensor that the run's plan reads.
+unsafe fn source_pixel<'a>(run: &Run, tap: &Reach, pixel: usize, source: *const f32, c: usize) -> &'a [f32] {
+    // SAFETY: the caller's duty.
+    unsafe { std::slice::from_raw_parts(source.offset(tap.source + (pixel * run.source_step) as isize), c) }
 }
 
 vectorized! {

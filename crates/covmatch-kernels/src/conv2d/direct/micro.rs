@@ -233,7 +233,11 @@ unsafe fn outer_tile<const MR: usize, const NV: usize>(args: OuterArgs) {
         for source in sources {
             let source = source.add(channel);
             let vb: [__m512; NV] = std::array::from_fn(|j| {
-                if j + 1 == NV { _mm512_maskz_loadu_ps(last, row.add(16 * j)) } else { _mm512_loadu_ps(row.add(16 * j)) }
+                if j + 1 == NV {
+                    _mm512_maskz_loadu_ps(last, row.add(16 * j))
+                } else {
+                    _mm512_loadu_ps(row.add(16 * j))
+                }
             });
             for (i, acc) in acc.iter_mut().enumerate() {
                 let va = _mm512_set1_ps(*source.add(i));

@@ -30,10 +30,11 @@ use pack::Packed;
 pub(super) use weight_gradient::weight_gradient;
 
 /// Most pixels of a task: its results and pointers stay in L2.
-const STRIP: usize = 192;
+fn tune(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |v| v.parse().unwrap_or(default))
+}
 
 /// Steps of the reduction between two visits to the results.
-const KC: usize = 128;
 
 /// Fewer input channels than this are gathered into rows of `k * k * channels` first.
 const GATHER_BELOW: usize = 8;
@@ -105,7 +106,10 @@ impl Strips {
 /// Cuts `pixels` into strips, at least a few for each thread unless they would become tiny.
 fn strips(pixels: usize) -> Strips {
     let most = pixels.div_ceil(24);
-    Strips { total: pixels, count: pixels.div_ceil(STRIP).next_multiple_of(rayon::current_num_threads()).clamp(1, most) }
+    Strips {
+        total: pixels,
+        count: pixels.div_ceil(tune("STRIP", 192)).next_multiple_of(rayon::current_num_threads()).clamp(1, most),
+    }
 }
 
 /// What a task keeps between strips.
@@ -198,7 +202,7 @@ impl Output<'_> {
         for panel in 0..packed.panels() {
             let (column, width, values) = packed.panel(group, panel);
             let column = group * self.breadth + column;
-            let runs = Runs { taps: taps.len(), depth };
+            let runs = Runs { taps: taps.len(), depth, kc: tune("KC", 128) };
             let count = runs.count();
             for i in 0..count {
                 let (tap_run, channels) = runs.get(i);
@@ -233,15 +237,16 @@ fn tap_offsets(taps: &[usize], depth: usize, first: usize, width: Width) -> Vec<
 struct Runs {
     taps: usize,
     depth: usize,
+    kc: usize,
 }
 
 impl Runs {
     fn taps_a_run(&self) -> usize {
-        (KC / self.depth).max(1)
+        (self.kc / self.depth).max(1)
     }
 
     fn blocks_a_tap(&self) -> usize {
-        self.depth.div_ceil(KC)
+        self.depth.div_ceil(self.kc)
     }
 
     /// Number of runs; a reduction over nothing still has one, which writes the initial value.

@@ -11,10 +11,9 @@ use rayon::prelude::*;
 use super::{GATHER_BELOW, Scratch, locate_sources, micro};
 use crate::conv2d::geometry::Geometry;
 use crate::gemm::micro::{PANEL, Width};
-use crate::gemm::uninit;
+use crate::gemm::{SharedMut, transpose, uninit};
 
 /// Pixels of a strip: 64 channels of the gradient and of the input fit L1.
-const STRIP: usize = 96;
 
 /// How the gradient is cut.
 struct Units {
@@ -47,16 +46,6 @@ impl Units {
         let cols = panel * PANEL..((panel + 1) * PANEL).min(self.breadth);
         (group, self.depth * block / self.blocks()..self.depth * (block + 1) / self.blocks(), cols)
     }
-
-    /// The unit of a group that holds an input and an output channel, and the channels' places in it.
-    fn find(&self, group: usize, d: usize, c: usize) -> (usize, usize, usize) {
-        let mut block = d * self.blocks() / self.depth;
-        while self.depth * (block + 1) / self.blocks() <= d {
-            block += 1;
-        }
-        let unit = (group * self.panels() + c / PANEL) * self.blocks() + block;
-        (unit, d - self.depth * block / self.blocks(), c % PANEL)
-    }
 }
 
 /// `dw` `[co, ci / groups, k, k]` from `x` and `dy`.
@@ -74,13 +63,17 @@ pub(in crate::conv2d) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) ->
             unit_sum(g, &units, unit, pixels, x, dy, &zeros, scratch)
         })
         .collect();
-    assemble(g, &units, parts, &sums)
+    assemble(g, &units, parts, sums)
 }
 
 /// In how many parts the pixels are cut.
 fn parts(units: usize, pixels: usize) -> usize {
     let threads = rayon::current_num_threads();
-    if units.is_multiple_of(threads) || units >= 6 * threads { 1 } else { threads.min(pixels.div_ceil(STRIP)) }
+    if units.is_multiple_of(threads) || units >= 6 * threads {
+        1
+    } else {
+        threads.min(pixels.div_ceil(super::tune("WSTRIP", 96)))
+    }
 }
 
 /// The sum of a unit over `pixels`, `[tap][input channel][width]`.
@@ -102,8 +95,9 @@ fn unit_sum(
     let mut sum = vec![0.0; units.taps * tap_size];
     let gathered = units.taps != g.taps() || g.ci_group() < GATHER_BELOW;
     let mut start = pixels.start;
+    let strip_len = super::tune("WSTRIP", 96);
     while start < pixels.end {
-        let strip = start..(start + STRIP).min(pixels.end);
+        let strip = start..(start + strip_len).min(pixels.end);
         let channel = if gathered {
             scratch.gather(g, x, group, strip.clone())
         } else {
@@ -123,21 +117,38 @@ fn unit_sum(
 }
 
 /// Adds the parts of every unit and puts the values where the weights have them.
-fn assemble(g: &Geometry, units: &Units, parts: usize, sums: &[Vec<f32>]) -> Vec<f32> {
-    let (ci, taps) = (g.ci_group(), g.taps());
-    let gathered = units.taps != taps || ci < GATHER_BELOW;
-    let mut dw = uninit(g.co * ci * taps);
-    dw.par_chunks_mut(ci * taps).enumerate().for_each(|(co, dw)| {
-        let (group, c) = (co / g.co_group(), co % g.co_group());
-        for (i, dw) in dw.chunks_exact_mut(taps).enumerate() {
-            for (tap, v) in dw.iter_mut().enumerate() {
-                let (tap, d) = if gathered { (0, tap * ci + i) } else { (tap, i) };
-                let (unit, row, col) = units.find(group, d, c);
-                let (_, rows, cols) = units.get(unit);
-                let at = (tap * rows.len() + row) * Width::of(cols.len()).vectors() * 16 + col;
-                *v = sums[unit * parts..(unit + 1) * parts].iter().map(|sum| sum[at]).sum();
+fn assemble(g: &Geometry, units: &Units, parts: usize, mut sums: Vec<Vec<f32>>) -> Vec<f32> {
+    let row = g.taps() * g.ci_group();
+    let mut dw = uninit(g.co * row);
+    let out = SharedMut(dw.as_mut_ptr());
+    sums.par_chunks_mut(parts).enumerate().for_each(|(unit, parts)| {
+        if let [sum, parts @ ..] = parts {
+            parts.iter().for_each(|part| sum.iter_mut().zip(part).for_each(|(s, p)| *s += p));
+            let (group, depth, cols) = units.get(unit);
+            let by_column = by_column(sum, depth.len(), cols.len());
+            for c in cols.clone() {
+                for (i, d) in depth.clone().enumerate() {
+                    for tap in 0..units.taps {
+                        // A gathered row holds all taps: its depth counts (tap, channel).
+                        let (d, tap_index) =
+                            if units.taps == g.taps() { (d, tap) } else { (d % g.ci_group(), d / g.ci_group()) };
+                        let value = by_column[(tap * cols.len() + c - cols.start) * depth.len() + i];
+                        // SAFETY: each weight belongs to one unit.
+                        unsafe { *out.at((group * g.co_group() + c) * row + d * g.taps() + tap_index) = value };
+                    }
+                }
             }
         }
     });
     dw
+}
+
+/// `[tap][depth][width]` to `[tap][column][depth]`.
+fn by_column(sum: &[f32], depth: usize, cols: usize) -> Vec<f32> {
+    let width = Width::of(cols).vectors() * 16;
+    let mut out = vec![0.0; sum.len() / width * cols];
+    for (sum, out) in sum.chunks_exact(depth * width).zip(out.chunks_exact_mut(cols * depth)) {
+        transpose(sum, depth, cols, width, out, depth);
+    }
+    out
 }

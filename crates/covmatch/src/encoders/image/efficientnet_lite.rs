@@ -10,8 +10,8 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::{Epilogue, Padding};
 
-use super::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
 use super::{SMALLEST, check_pixels};
+use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// The form of an EfficientNet-Lite.

@@ -9,8 +9,8 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::Epilogue;
 
-use super::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
 use super::{SMALLEST, check_pixels};
+use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// Blocks of equal form that follow one another.
@@ -95,6 +95,7 @@ impl ImageEncoder for MobileNetV2 {
 }
 
 #[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant)] // a network has dozens of blocks, not millions
 enum Feature {
     ConvBn(ConvBn),
     InvertedResidual(InvertedResidual),
@@ -134,6 +135,7 @@ struct InvertedResidual {
 }
 
 #[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant)] // as above
 enum Layers {
     /// Depthwise, project, norm.
     Plain((ConvBn, Conv2d, BatchNorm)),

@@ -5,7 +5,6 @@
 //! classifier, which is left out. Batch norms keep their statistics frozen, so training and evaluation agree.
 
 pub mod efficientnet_lite;
-pub(crate) mod layers;
 pub mod mobilenet_v2;
 mod nf;
 pub mod nf_regnet;

@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::Epilogue;
 
-use super::layers::{ConvForm, Linear, ScaledStdConv2d, SqueezeExcite};
+use crate::encoders::layers::{ConvForm, Linear, ScaledStdConv2d, SqueezeExcite};
 
 /// Weight of the residual branch.
 const ALPHA: f32 = 0.2;
@@ -240,11 +240,7 @@ impl Head {
 }
 
 /// Builds every block with the form that `form` gives for its place.
-pub(crate) fn stages(
-    places: Vec<Vec<Place>>,
-    form: impl Fn(Place) -> BlockForm,
-    device: &Device,
-) -> Vec<Vec<NfBlock>> {
+pub(crate) fn stages(places: Vec<Vec<Place>>, form: impl Fn(Place) -> BlockForm, device: &Device) -> Vec<Vec<NfBlock>> {
     let build = |place: Place| NfBlock::new(place, form(place), device);
     places.into_iter().map(|stage| stage.into_iter().map(build).collect()).collect()
 }

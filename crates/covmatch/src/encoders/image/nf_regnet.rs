@@ -8,9 +8,9 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::Epilogue;
 
-use super::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
+use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// The form of an NF-RegNet.
@@ -30,13 +30,8 @@ pub struct NfRegNetConfig {
 
 impl NfRegNetConfig {
     /// timm's `nf_regnet_b1`: 3/4 of the paper's channels, rounded to multiples of 8.
-    pub const B1: Self = Self {
-        stem: 40,
-        depths: [2, 4, 7, 7],
-        channels: [40, 80, 160, 328],
-        features: 960,
-        output: Output::Features,
-    };
+    pub const B1: Self =
+        Self { stem: 40, depths: [2, 4, 7, 7], channels: [40, 80, 160, 328], features: 960, output: Output::Features };
 }
 
 /// NF-RegNet with SiLU, groups of 8 channels and squeeze-excite inside each block.

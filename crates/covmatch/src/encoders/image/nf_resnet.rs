@@ -8,9 +8,9 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::Epilogue;
 
-use super::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
+use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// The form of an NF-ResNet.

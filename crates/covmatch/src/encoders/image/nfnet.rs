@@ -7,9 +7,9 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 
-use super::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use super::nf::{self, Activation, BlockForm, Gate, NfBlock, Place};
 use super::{SMALLEST, check_pixels};
+use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// The form of an NFNet.

@@ -9,8 +9,8 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::{Epilogue, Padding};
 
-use super::layers::{Conv2d, ConvForm, channels_last};
 use super::{SMALLEST, check_pixels};
+use crate::encoders::layers::{Conv2d, ConvForm, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder, Mode};
 
 /// SqueezeNet 1.1.
@@ -94,10 +94,7 @@ impl Fire {
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let x = self.squeeze.forward(x, Epilogue::Relu);
-        let halves = vec![
-            self.expand1x1.forward(x.clone(), Epilogue::Relu),
-            self.expand3x3.forward(x, Epilogue::Relu),
-        ];
+        let halves = vec![self.expand1x1.forward(x.clone(), Epilogue::Relu), self.expand3x3.forward(x, Epilogue::Relu)];
         Tensor::cat(halves, 3)
     }
 }

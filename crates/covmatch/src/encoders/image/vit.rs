@@ -8,7 +8,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 
-use super::layers::{LayerNorm, Linear, linear, zeros};
+use crate::encoders::layers::{LayerNorm, Linear, linear, zeros};
 use crate::encoders::{EncoderError, ImageEncoder, Mode, macs};
 
 /// The form of a vision transformer.

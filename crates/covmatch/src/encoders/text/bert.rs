@@ -12,7 +12,7 @@ use burn::tensor::{Device, Int, Tensor};
 use super::block::{Block, BlockForm};
 use super::embeddings::{Embedding, Limits};
 use super::pooling::Pooling;
-use crate::encoders::image::layers::{LayerNorm, Linear};
+use crate::encoders::layers::{LayerNorm, Linear};
 use crate::encoders::{EncoderError, Mode, TextEncoder};
 
 /// The form of a BERT; field names are those of `config.json`.

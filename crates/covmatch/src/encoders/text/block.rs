@@ -9,7 +9,7 @@
 use burn::tensor::Tensor;
 use covmatch_kernels::{attention, gelu};
 
-use crate::encoders::image::layers::{LayerNorm, Linear};
+use crate::encoders::layers::{LayerNorm, Linear};
 use crate::encoders::{Mode, macs};
 
 /// The layers of one transformer layer, borrowed from the network that owns and names them.

@@ -11,7 +11,7 @@ use burn::tensor::{Device, Int, Tensor};
 use super::block::{Block, BlockForm};
 use super::embeddings::{Embedding, Limits};
 use super::pooling::Pooling;
-use crate::encoders::image::layers::{LayerNorm, Linear};
+use crate::encoders::layers::{LayerNorm, Linear};
 use crate::encoders::{EncoderError, Mode, TextEncoder};
 
 /// Epsilon of the layer norms; not part of `config.json`.

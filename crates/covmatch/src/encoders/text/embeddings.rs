@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::encoders::EncoderError;
-use crate::encoders::image::layers::zeros;
+use crate::encoders::layers::zeros;
 
 /// A table of vectors. It is frozen: CovMatch learns what comes after the embeddings.
 #[derive(Module, Debug)]

@@ -27,19 +27,11 @@ pub struct VideoEncoderInfo {
 }
 
 /// The statistics of Kinetics-400 that torchvision uses.
-const KINETICS: Normalization = Normalization {
-    order: ChannelOrder::Rgb,
-    mean: [0.43216, 0.394666, 0.37645],
-    std: [0.22803, 0.22145, 0.216989],
-};
+const KINETICS: Normalization =
+    Normalization { order: ChannelOrder::Rgb, mean: [0.43216, 0.394666, 0.37645], std: [0.22803, 0.22145, 0.216989] };
 
-const ENCODERS: [VideoEncoderInfo; 1] = [VideoEncoderInfo {
-    name: "r3d_18",
-    input_size: 112,
-    frames: 16,
-    feature_dim: 512,
-    normalization: KINETICS,
-}];
+const ENCODERS: [VideoEncoderInfo; 1] =
+    [VideoEncoderInfo { name: "r3d_18", input_size: 112, frames: 16, feature_dim: 512, normalization: KINETICS }];
 
 /// The names of all video encoders.
 pub fn names() -> impl Iterator<Item = &'static str> {

