@@ -108,6 +108,22 @@ def versions():
     return ", ".join(f"{name} {version(name)}" for name in ("torch", "timm", "transformers"))
 
 
+def command(args):
+    """The command that makes the page again."""
+    words = ["python", "python/bench_ratio.py", "--rounds", args.rounds, "--iterations", args.iterations]
+    words += ["--threads", args.threads, "--out", args.out]
+    for flag, chosen, everything in (("--case", args.case, CASES), ("--phase", args.phase, PHASES)):
+        if list(chosen) != list(everything):
+            words += [flag, *chosen]
+    return " ".join(map(str, words))
+
+
+def warn_if_busy():
+    load = os.getloadavg()[0]
+    if load > 0.3:
+        print(f"warning: the machine is busy (load average {load:.1f}): times taken now mean little", file=sys.stderr)
+
+
 def page(args, table, simd):
     """The whole document."""
     cases = "\n".join(f"- {case}: `{' '.join(flags)}`" for case, flags in CASES.items() if case in args.case)
@@ -115,13 +131,12 @@ def page(args, table, simd):
     return f"""\
 # Encoders: covmatch and PyTorch on the CPU
 
-Made by `python python/bench_ratio.py --rounds {args.rounds} --iterations {args.iterations} --threads {args.threads} \
---out docs/bench-encoders.md` after `cargo build --release`. Nobody edits the numbers by hand.
+Made by `{command(args)}` after `cargo build --release`. Nobody edits the numbers by hand.
 
 {table}
 
 - Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller.
-- Seconds are medians of {args.iterations} iterations after warm-up, and over {args.rounds} rounds; both programs take \
+- Seconds are medians of {args.iterations} iterations after warm-up, then over {args.rounds} round(s); both programs take \
 turns. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
 untracked input.
 - Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
@@ -152,6 +167,7 @@ def main():
     if not os.path.exists(args.covmatch):
         raise SystemExit(f"error: {args.covmatch} does not exist: run `cargo build --release` first")
 
+    warn_if_busy()
     rows, simd = [], "unknown"
     for case in args.case:
         for phase in args.phase:

@@ -40,6 +40,34 @@ fn main() {
         .unwrap();
     let filter = std::env::args().nth(1).unwrap_or_default();
     let reps: usize = std::env::var("N").map_or(12, |v| v.parse().unwrap());
+    if filter == "chain" {
+        let dev = Device::flex();
+        for (h, c, m, k) in [(48, 16, 96, 3), (24, 24, 144, 3), (12, 40, 240, 5), (6, 80, 480, 3), (6, 112, 672, 5)] {
+            let x = t([64, h, h, c], &dev);
+            let (w1, w2, w3) = (t([m, c, 1, 1], &dev), t([m, 1, k, k], &dev), t([c, m, 1, 1], &dev));
+            let o = |groups, epilogue| Conv2dOptions { padding: Padding::Same, groups, epilogue, stride: 1 };
+            let mut best = [f64::INFINITY; 3];
+            for _ in 0..reps {
+                for (i, (tx, tw)) in [(false, false), (true, false), (true, true)].into_iter().enumerate() {
+                    let g = |t: Tensor<4>, on: bool| {
+                        let t: Tensor<4> = Tensor::from_inner(t);
+                        if on { t.require_grad() } else { t }
+                    };
+                    let (x, w1, w2, w3) = (g(x.clone(), tx), g(w1.clone(), tw), g(w2.clone(), tw), g(w3.clone(), tw));
+                    let t0 = now();
+                    let y = conv2d(x, w1, None, o(1, covmatch_kernels::Epilogue::Relu6));
+                    let y = conv2d(y, w2, None, o(m, covmatch_kernels::Epilogue::Relu6));
+                    let y = conv2d(y, w3, None, o(1, covmatch_kernels::Epilogue::None));
+                    if i > 0 {
+                        drop(y.backward());
+                    }
+                    best[i] = best[i].min(now() - t0);
+                }
+            }
+            println!("chain{h}x{c} {:.2} {:.2} {:.2}", best[0] * 1e3, best[1] * 1e3, best[2] * 1e3);
+        }
+        return;
+    }
     for line in include_str!("shapes.txt").lines() {
         let f: Vec<&str> = line.split_whitespace().collect();
         if f.len() < 8 || !line.contains(&filter) {

@@ -26,7 +26,7 @@ use burn::tensor::{Tensor, activation};
 
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, contiguous, use_kernels, values};
-use crate::elementwise::overwrite;
+use crate::elementwise::{Source, map, map2, transform};
 use crate::math::{self, clamp};
 use crate::simd::vectorized;
 
@@ -117,99 +117,89 @@ impl Activation {
         matches!(self, Activation::Relu | Activation::Relu6 | Activation::Sigmoid)
     }
 
-    /// Overwrites `x` with the function's values.
-    fn apply(self, x: &mut [f32]) {
+    /// Writes the function's values to `y`.
+    fn values(self, x: Source, y: &mut [f32]) {
         match self {
-            Activation::Silu { scale } => silu_values(x, scale),
-            Activation::Gelu => gelu_values(x),
-            Activation::Relu => clamp_values(x, f32::INFINITY),
-            Activation::Relu6 => clamp_values(x, 6.0),
-            Activation::Sigmoid => sigmoid_values(x),
+            Activation::Silu { scale } => silu_values(x, y, scale),
+            Activation::Gelu => gelu_values(x, y),
+            Activation::Relu => clamp_values(x, y, f32::INFINITY),
+            Activation::Relu6 => clamp_values(x, y, 6.0),
+            Activation::Sigmoid => sigmoid_values(x, y),
         }
     }
 
-    /// Multiplies `d` by the derivative; `saved` is the input or, if [`Self::gradient_needs_output`], the result.
-    fn scale_by_derivative(self, saved: &[f32], d: &mut [f32]) {
+    /// Writes `d` times the derivative; `saved` is the input or, if [`Self::gradient_needs_output`], the result.
+    fn gradient(self, d: Source, saved: &[f32], dx: &mut [f32]) {
         match self {
-            Activation::Silu { scale } => silu_gradient(saved, d, scale),
-            Activation::Gelu => gelu_gradient(saved, d),
-            Activation::Relu => clamp_gradient(saved, d, f32::INFINITY),
-            Activation::Relu6 => clamp_gradient(saved, d, 6.0),
-            Activation::Sigmoid => sigmoid_gradient(saved, d),
+            Activation::Silu { scale } => silu_gradient(d, saved, dx, scale),
+            Activation::Gelu => gelu_gradient(d, saved, dx),
+            Activation::Relu => clamp_gradient(d, saved, dx, f32::INFINITY),
+            Activation::Relu6 => clamp_gradient(d, saved, dx, 6.0),
+            Activation::Sigmoid => sigmoid_gradient(d, saved, dx),
         }
     }
 }
 
 vectorized! {
-    fn silu_values(x: &mut [f32], scale: f32) {
-        for x in x {
-            *x *= scale * math::sigmoid::<FMA>(*x);
-        }
+    fn silu_values(x: Source, y: &mut [f32], scale: f32) {
+        map(x, y, |x| scale * x * math::sigmoid::<FMA>(x));
     }
 }
 
 vectorized! {
-    fn silu_gradient(x: &[f32], d: &mut [f32], scale: f32) {
-        for (d, &x) in d.iter_mut().zip(x) {
+    fn silu_gradient(d: Source, x: &[f32], dx: &mut [f32], scale: f32) {
+        map2(d, x, dx, |d, x| {
             let s = math::sigmoid::<FMA>(x);
-            *d *= scale * s * math::mul_add::<FMA>(x, 1.0 - s, 1.0);
-        }
+            d * scale * s * math::mul_add::<FMA>(x, 1.0 - s, 1.0)
+        });
     }
 }
 
 vectorized! {
-    fn gelu_values(x: &mut [f32]) {
-        for x in x {
+    fn gelu_values(x: Source, y: &mut [f32]) {
+        map(x, y, |x| {
             let a = clamp(x.abs(), 0.0, math::NORMAL_LIMIT);
             let (_, tail) = math::normal_tail::<FMA>(a);
             // x Phi(x) = max(x, 0) - |x| Phi(-|x|): no cancellation on either side.
-            let positive = if *x < 0.0 { 0.0 } else { *x };
-            *x = math::mul_add::<FMA>(-a, tail, positive);
-        }
+            let positive = if x < 0.0 { 0.0 } else { x };
+            math::mul_add::<FMA>(-a, tail, positive)
+        });
     }
 }
 
 vectorized! {
-    fn gelu_gradient(x: &[f32], d: &mut [f32]) {
+    fn gelu_gradient(d: Source, x: &[f32], dx: &mut [f32]) {
         const FRAC_1_SQRT_TAU: f32 = FRAC_1_SQRT_2 * 0.564_189_6; // 1 / sqrt(2 pi)
-        for (d, &x) in d.iter_mut().zip(x) {
+        map2(d, x, dx, |d, x| {
             let x = clamp(x, -math::NORMAL_LIMIT, math::NORMAL_LIMIT);
             let (density, tail) = math::normal_tail::<FMA>(x.abs());
             let cumulative = if x < 0.0 { tail } else { 1.0 - tail };
-            *d *= math::mul_add::<FMA>(x * FRAC_1_SQRT_TAU, density, cumulative);
-        }
+            d * math::mul_add::<FMA>(x * FRAC_1_SQRT_TAU, density, cumulative)
+        });
     }
 }
 
 vectorized! {
-    fn clamp_values(x: &mut [f32], high: f32) {
-        for x in x {
-            *x = clamp(*x, 0.0, high);
-        }
+    fn clamp_values(x: Source, y: &mut [f32], high: f32) {
+        map(x, y, |x| clamp(x, 0.0, high));
     }
 }
 
 vectorized! {
-    fn clamp_gradient(y: &[f32], d: &mut [f32], high: f32) {
-        for (d, &y) in d.iter_mut().zip(y) {
-            *d = if y <= 0.0 || y >= high { 0.0 } else { *d };
-        }
+    fn clamp_gradient(d: Source, y: &[f32], dx: &mut [f32], high: f32) {
+        map2(d, y, dx, |d, y| if y <= 0.0 || y >= high { 0.0 } else { d });
     }
 }
 
 vectorized! {
-    fn sigmoid_values(x: &mut [f32]) {
-        for x in x {
-            *x = math::sigmoid::<FMA>(*x);
-        }
+    fn sigmoid_values(x: Source, y: &mut [f32]) {
+        map(x, y, |x| math::sigmoid::<FMA>(x));
     }
 }
 
 vectorized! {
-    fn sigmoid_gradient(y: &[f32], d: &mut [f32]) {
-        for (d, &y) in d.iter_mut().zip(y) {
-            *d *= y * (1.0 - y);
-        }
+    fn sigmoid_gradient(d: Source, y: &[f32], dx: &mut [f32]) {
+        map2(d, y, dx, |d, y| d * y * (1.0 - y));
     }
 }
 
@@ -220,7 +210,7 @@ pub(crate) trait ActivationOps: Backend {
 
 impl ActivationOps for Flex {
     fn activate(x: FlexTensor, f: Activation) -> FlexTensor {
-        overwrite(x, |_, x| f.apply(x))
+        transform(x, |_, x, y| f.values(x, y))
     }
 }
 
@@ -280,7 +270,7 @@ impl Backward<Flex, 1> for ActivationBackward {
                 Saved::Output(y) => y,
             });
             let saved = values(&saved);
-            [Some(overwrite(d, |start, d| f.scale_by_derivative(&saved[start..start + d.len()], d)))]
+            [Some(transform(d, |start, d, dx| f.gradient(d, &saved[start..start + dx.len()], dx)))]
         });
     }
 }

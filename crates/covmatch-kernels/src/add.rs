@@ -12,7 +12,7 @@ use burn::tensor::Tensor;
 
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, contiguous, use_kernels, values};
-use crate::elementwise::overwrite;
+use crate::elementwise::{Source, map2, transform};
 use crate::simd::vectorized;
 
 /// `x + y` of two tensors of the same shape.
@@ -30,10 +30,8 @@ pub fn add<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> Tensor<D> {
 }
 
 vectorized! {
-    fn add_values(x: &mut [f32], y: &[f32]) {
-        for (x, y) in x.iter_mut().zip(y) {
-            *x += y;
-        }
+    fn add_values(x: Source, y: &[f32], sum: &mut [f32]) {
+        map2(x, y, sum, |x, y| x + y);
     }
 }
 
@@ -41,7 +39,7 @@ vectorized! {
 pub(crate) fn add_tensors(x: FlexTensor, y: FlexTensor) -> FlexTensor {
     let (x, y) = if x.is_unique() { (x, contiguous(y)) } else { (y, contiguous(x)) };
     let y = values(&y);
-    overwrite(x, |start, x| add_values(x, &y[start..start + x.len()]))
+    transform(x, |start, x, sum| add_values(x, &y[start..start + sum.len()], sum))
 }
 
 #[backend_extension(Autodiff, Flex)]

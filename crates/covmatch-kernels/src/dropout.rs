@@ -13,7 +13,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, use_kernels};
-use crate::elementwise::overwrite;
+use crate::elementwise::{Source, transform};
 use crate::simd::vectorized;
 
 /// A dropout: each element is zeroed with `probability`, the others are scaled by `1 / (1 - probability)`.
@@ -72,17 +72,18 @@ fn plain<const D: usize>(x: Tensor<D>, drop: Dropout) -> Tensor<D> {
 }
 
 vectorized! {
-    /// Multiplies `x`, which begins at element `start`, by its factors.
-    pub(crate) fn drop_values(x: &mut [f32], drop: Dropout, start: u64) {
-        for (i, x) in (start..).zip(x) {
-            *x *= drop.factor(i);
+    /// Writes `x`, which begins at element `start`, times its factors.
+    pub(crate) fn drop_values(x: Source, y: &mut [f32], drop: Dropout, start: u64) {
+        match x {
+            Some(x) => (start..).zip(y.iter_mut().zip(x)).for_each(|(i, (y, x))| *y = x * drop.factor(i)),
+            None => (start..).zip(y).for_each(|(i, y)| *y *= drop.factor(i)),
         }
     }
 }
 
 /// `x` with `drop` applied, in place if nothing else refers to it.
 fn drop_tensor(x: FlexTensor, drop: Dropout) -> FlexTensor {
-    overwrite(x, |start, x| drop_values(x, drop, start as u64))
+    transform(x, |start, x, y| drop_values(x, y, drop, start as u64))
 }
 
 #[backend_extension(Autodiff, Flex)]

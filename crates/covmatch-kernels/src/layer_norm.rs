@@ -20,8 +20,8 @@ use burn::tensor::{Tensor, module};
 use crate::add::add_tensors;
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, contiguous, tensor, use_kernels, values};
-use crate::elementwise::overwrite_rows;
-use crate::math::mul_add;
+use crate::elementwise::{Source, map3, transform_rows};
+use crate::math::{fold, mul_add};
 use crate::simd::vectorized;
 
 /// `(x - mean) / sqrt(var + eps) * gamma + beta` over the last dimension, with the biased variance.
@@ -85,8 +85,9 @@ struct Moments {
 fn forward(x: FlexTensor, gamma: FlexTensor, beta: FlexTensor, eps: f32) -> (FlexTensor, Vec<Moments>) {
     let (gamma, beta) = (contiguous(gamma), contiguous(beta));
     let (gamma, beta) = (values(&gamma), values(&beta));
-    let (y, moments) =
-        overwrite_rows(x, gamma.len(), Vec::new, |moments, _, row| moments.push(normalize(row, gamma, beta, eps)));
+    let (y, moments) = transform_rows(x, gamma.len(), Vec::new, |moments, _, x, y| {
+        moments.push(normalize(x, y, gamma, beta, eps));
+    });
     (y, moments.concat())
 }
 
@@ -96,13 +97,13 @@ fn gradients(saved: &Saved, x: FlexTensor, dy: FlexTensor, parameters: bool) -> 
     let (x, gamma) = (values(&x), values(&gamma));
     let d = gamma.len();
     let start = || vec![0.0; if parameters { 2 * d } else { 0 }]; // [dgamma, dbeta]
-    let (dx, partial_sums) = overwrite_rows(dy, d, start, |sums: &mut Vec<f32>, i, dy| {
+    let (dx, partial_sums) = transform_rows(dy, d, start, |sums: &mut Vec<f32>, i, dy, dx| {
         let (x, moments) = (&x[i * d..(i + 1) * d], saved.moments[i]);
         if parameters {
             let (dgamma, dbeta) = sums.split_at_mut(d);
-            add_parameter_gradients(x, moments, dy, dgamma, dbeta);
+            add_parameter_gradients(x, moments, dy.unwrap_or(dx), dgamma, dbeta);
         }
-        input_gradient(x, moments, gamma, dy);
+        input_gradient(dy, x, moments, gamma, dx);
     });
     let parameters = parameters.then(|| {
         let sum = partial_sums.into_iter().reduce(|mut a, b| {
@@ -117,30 +118,29 @@ fn gradients(saved: &Saved, x: FlexTensor, dy: FlexTensor, parameters: bool) -> 
 }
 
 vectorized! {
-    /// Overwrites a row with its normalised values.
-    fn normalize(x: &mut [f32], gamma: &[f32], beta: &[f32], eps: f32) -> Moments {
+    /// Writes the normalised values of a row.
+    fn normalize(source: Source, y: &mut [f32], gamma: &[f32], beta: &[f32], eps: f32) -> Moments {
+        let x: &[f32] = source.unwrap_or(y);
         let scale = 1.0 / x.len() as f32;
         let mean = sum(x, x, x, |x, _, _| x) * scale;
         let var = sum(x, x, x, |x, _, _| (x - mean) * (x - mean)) * scale;
         let rstd = 1.0 / (var + eps).sqrt();
-        for ((x, gamma), beta) in x.iter_mut().zip(gamma).zip(beta) {
-            *x = mul_add::<FMA>((*x - mean) * rstd, *gamma, *beta);
-        }
+        map3(source, gamma, beta, y, |x, gamma, beta| mul_add::<FMA>((x - mean) * rstd, gamma, beta));
         Moments { mean, rstd }
     }
 }
 
 vectorized! {
-    /// Overwrites a row of `dy` with the gradient of `x`.
-    fn input_gradient(x: &[f32], moments: Moments, gamma: &[f32], dy: &mut [f32]) {
+    /// Writes the gradient of a row of `x`.
+    fn input_gradient(source: Source, x: &[f32], moments: Moments, gamma: &[f32], dx: &mut [f32]) {
         let Moments { mean, rstd } = moments;
+        let dy: &[f32] = source.unwrap_or(dx);
         let scale = 1.0 / x.len() as f32;
         let mean_g = sum(dy, gamma, x, |dy, gamma, _| dy * gamma) * scale;
         let mean_gh = sum(dy, gamma, x, |dy, gamma, x| dy * gamma * ((x - mean) * rstd)) * scale;
-        for ((dy, gamma), x) in dy.iter_mut().zip(gamma).zip(x) {
-            let h = (x - mean) * rstd;
-            *dy = rstd * mul_add::<FMA>(-h, mean_gh, mul_add::<FMA>(*dy, *gamma, -mean_g));
-        }
+        map3(source, gamma, x, dx, |dy, gamma, x| {
+            rstd * mul_add::<FMA>((mean - x) * rstd, mean_gh, mul_add::<FMA>(dy, gamma, -mean_g))
+        });
     }
 }
 
@@ -167,17 +167,8 @@ pub(crate) fn sum(a: &[f32], b: &[f32], c: &[f32], term: impl Fn(f32, f32, f32) 
             lanes[i] += term(a[i], b[i], c[i]);
         }
     }
-    for (((lane, a), b), c) in lanes.iter_mut().zip(a_rest).zip(b_rest).zip(c_rest) {
-        *lane += term(*a, *b, *c);
-    }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-        half /= 2;
-    }
-    lanes[0]
+    let rest: f32 = a_rest.iter().zip(b_rest).zip(c_rest).map(|((a, b), c)| term(*a, *b, *c)).sum();
+    fold(lanes, |a, b| a + b) + rest
 }
 
 #[backend_extension(Autodiff, Flex)]

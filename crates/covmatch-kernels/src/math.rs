@@ -85,6 +85,22 @@ pub(crate) fn normal_tail<const FMA: bool>(a: f32) -> (f32, f32) {
     (density, density * q)
 }
 
+/// Combines partial results of a reduction pairwise. `N` is a power of two.
+#[inline(always)]
+pub(crate) fn fold<const N: usize>(lanes: [f32; N], f: impl Fn(f32, f32) -> f32) -> f32 {
+    // Through memory once: otherwise the compiler takes the lanes out of their registers in every step of the loop
+    // that made them.
+    let mut lanes = std::hint::black_box(lanes);
+    let mut half = N / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

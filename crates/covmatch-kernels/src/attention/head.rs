@@ -13,7 +13,7 @@
 use super::product::{LANES, pack, pack_transposed, product};
 use crate::dropout::{Dropout, drop_values};
 use crate::gemm::{SharedMut, transpose, uninit};
-use crate::math::{exp, mul_add};
+use crate::math::{exp, fold, mul_add};
 use crate::simd::vectorized;
 
 /// The sizes of an attention: tensors are `[n, l, heads * d]`.
@@ -172,7 +172,7 @@ impl Inputs<'_> {
         let l = self.sizes.l;
         if let Some(drop) = self.drop {
             for (row, values) in values.chunks_exact_mut(self.sizes.padded()).enumerate() {
-                drop_values(&mut values[..l], drop, ((i * l + row) * l) as u64);
+                drop_values(None, &mut values[..l], drop, ((i * l + row) * l) as u64);
             }
         }
     }
@@ -224,17 +224,4 @@ vectorized! {
             }
         }
     }
-}
-
-/// Combines the lanes pairwise.
-#[inline(always)]
-fn fold(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = f(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
 }

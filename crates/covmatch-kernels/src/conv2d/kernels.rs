@@ -66,7 +66,7 @@ pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
 /// `dw` `[co, ci / groups, k, k]`.
 pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
     counters::count_weight_gradient();
-    if g.is_pointwise() && std::env::var("PWD").is_err() {
+    if g.is_pointwise() {
         let (x, dy) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(dy, g.out_pixels(), g.co));
         return product(dy.t(), x, Start::Zero, Clamp::NONE);
     }

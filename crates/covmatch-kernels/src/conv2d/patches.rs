@@ -8,44 +8,9 @@ use rayon::prelude::*;
 use super::geometry::Geometry;
 use crate::gemm::Clamp;
 use crate::gemm::{Matrix, Start, product, uninit};
-use crate::simd::{Level, level};
 
 /// Gathers the patches of `pixels` (output pixels of the batch) for one group: `[pixel][tap][channel]`.
-pub(super) fn gather(g: &Geometry, x: &[f32], group: usize, pixels: Range<usize>, out: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        // SAFETY: the level says that the machine has AVX-512.
-        return unsafe { gather_avx512(g, x, group, pixels, out) };
-    }
-    gather_with(g, x, group, pixels, out, |from, to| to.copy_from_slice(from));
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn gather_avx512(g: &Geometry, x: &[f32], group: usize, pixels: Range<usize>, out: &mut [f32]) {
-    use std::arch::x86_64::*;
-    gather_with(g, x, group, pixels, out, |from, to| {
-        // A masked move costs less than a call for the nine or so values of a row of the kernel.
-        for start in (0..to.len()).step_by(16) {
-            let mask = (0xffff_u32 >> (16 - (to.len() - start).min(16))) as __mmask16;
-            // SAFETY: the mask keeps to the slices, which have the same length.
-            unsafe {
-                let value = _mm512_maskz_loadu_ps(mask, from.as_ptr().add(start));
-                _mm512_mask_storeu_ps(to.as_mut_ptr().add(start), mask, value);
-            }
-        }
-    });
-}
-
-#[inline(always)]
-fn gather_with(
-    g: &Geometry,
-    x: &[f32],
-    group: usize,
-    pixels: Range<usize>,
-    out: &mut [f32],
-    copy: impl Fn(&[f32], &mut [f32]),
-) {
+fn gather(g: &Geometry, x: &[f32], group: usize, pixels: Range<usize>, out: &mut [f32]) {
     let (ci, row_len) = (g.ci_group(), g.w * g.ci);
     let patch = g.taps() * ci;
     let mut start = pixels.start;
@@ -67,14 +32,14 @@ fn gather_with(
             for (out, ox) in outs.zip(ox..) {
                 let first = ox * g.stride;
                 if g.groups == 1 && first >= g.left && first - g.left + g.k <= g.w {
-                    copy(&x[(first - g.left) * ci..][..g.k * ci], out);
+                    out.copy_from_slice(&x[(first - g.left) * ci..][..g.k * ci]);
                     continue;
                 }
                 let columns = Window::new(first, g.left, g.w, g.k);
                 out.fill(0.0);
                 for (j, kx) in columns.taps.enumerate() {
                     let pixel = (columns.first + j) * g.ci + group * ci;
-                    copy(&x[pixel..pixel + ci], &mut out[kx * ci..(kx + 1) * ci]);
+                    out[kx * ci..(kx + 1) * ci].copy_from_slice(&x[pixel..pixel + ci]);
                 }
             }
         }

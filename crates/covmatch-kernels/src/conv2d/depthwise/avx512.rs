@@ -23,7 +23,7 @@ macro_rules! for_each_block {
     ($run:expr, $channels:expr, $source:expr, $kernel:ident, $($arg:expr),*) => {
         for channel in (0..$channels).step_by(PANEL) {
             let width = Width::of(PANEL.min($channels - channel));
-            let most = [0, 12, 12, 8, 6][width.vectors()];
+            let most = [0, 12, 10, 8, 6][width.vectors()];
             let mut pixel = 0;
             while pixel < $run.pixels {
                 let left = $run.pixels - pixel;
@@ -37,7 +37,7 @@ macro_rules! for_each_block {
     (@vectors $width:expr, $pixels:expr, $border:expr, $kernel:ident, $block:expr, $($arg:expr),*) => {
         match $width.vectors() {
             1 => for_each_block!(@pixels 1, $pixels, $border, $kernel, $block, [$($arg),*], 1 2 3 4 5 6 7 8 9 10 11, 12),
-            2 => for_each_block!(@pixels 2, $pixels, $border, $kernel, $block, [$($arg),*], 1 2 3 4 5 6 7 8 9 10 11, 12),
+            2 => for_each_block!(@pixels 2, $pixels, $border, $kernel, $block, [$($arg),*], 1 2 3 4 5 6 7 8 9, 10),
             3 => for_each_block!(@pixels 3, $pixels, $border, $kernel, $block, [$($arg),*], 1 2 3 4 5 6 7, 8),
             _ => for_each_block!(@pixels 4, $pixels, $border, $kernel, $block, [$($arg),*], 1 2 3 4 5, 6),
         }
@@ -93,6 +93,23 @@ unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
     unsafe {
         let bias: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(weights.bias.as_ptr().add(channel + 16 * j)));
         let mut acc = [bias; MR];
+        if pf() & 1 == 1 && let Some(tap) = run.taps.last() {
+            let next = source.wrapping_offset(tap.source).wrapping_add(pixel * step + channel + run.ahead);
+            let c = step / run.ss;
+            for i in 0..MR * run.ss {
+                for j in 0..NV {
+                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * c + 16 * j).cast());
+                }
+            }
+            if run.ss == 2 {
+                let next = next.wrapping_sub(run.ahead / 2);
+                for i in 0..MR * run.ss {
+                    for j in 0..NV {
+                        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * c + 16 * j).cast());
+                    }
+                }
+            }
+        }
         for tap in run.taps {
             let w = weights.taps.as_ptr().add(tap.weights + channel);
             let w: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(w.add(16 * j)));
@@ -115,7 +132,9 @@ unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
         for (i, acc) in acc.iter().enumerate() {
             let out = out.add((pixel + i) * run.step + channel);
             for (j, v) in acc.iter().enumerate() {
-                if j + 1 == NV {
+                if pf() & 2 == 2 && last == 0xffff && out.add(16 * j) as usize % 64 == 0 {
+                    _mm512_stream_ps(out.add(16 * j), *v);
+                } else if j + 1 == NV {
                     _mm512_mask_storeu_ps(out.add(16 * j), last, *v);
                 } else {
                     _mm512_storeu_ps(out.add(16 * j), *v);
@@ -174,4 +193,9 @@ unsafe fn load<const NV: usize>(j: usize, last: __mmask16, source: *const f32) -
         let source = source.add(16 * j);
         if j + 1 == NV { _mm512_maskz_loadu_ps(last, source) } else { _mm512_loadu_ps(source) }
     }
+}
+
+static PF: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+fn pf() -> usize {
+    *PF.get_or_init(|| std::env::var("PF").map_or(0, |v| v.parse().unwrap_or(0)))
 }

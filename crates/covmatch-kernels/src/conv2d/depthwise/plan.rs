@@ -51,6 +51,8 @@ pub(super) struct Run<'a> {
     pub(super) pixel: usize,
     /// Elements from one pixel to the next.
     pub(super) step: usize,
+    pub(super) ahead: usize,
+    pub(super) ss: usize,
 }
 
 impl Plan {
@@ -108,6 +110,8 @@ impl Plan {
                 source_step: grid.source_step * c,
                 pixel: grid.position(image, jy, run.cols.start) * c,
                 step: grid.step * c,
+                ahead: grid.source_step * width * c,
+                ss: grid.source_step,
             });
         }
     }

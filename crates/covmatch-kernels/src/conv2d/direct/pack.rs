@@ -77,11 +77,6 @@ impl Packed {
         Self { values, taps, depth, breadth }
     }
 
-    /// Channels that are summed over, a tap.
-    pub(super) fn depth(&self) -> usize {
-        self.depth
-    }
-
     /// Panels of a group.
     pub(super) fn panels(&self) -> usize {
         self.breadth.div_ceil(PANEL)

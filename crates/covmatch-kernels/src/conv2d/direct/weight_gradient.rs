@@ -8,19 +8,21 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{GATHER_BELOW, Scratch, locate_sources, micro};
+use super::sources::{Pixels, Sources};
+use super::{micro, taps_are_rows};
 use crate::conv2d::geometry::Geometry;
 use crate::gemm::micro::{PANEL, Width};
 use crate::gemm::{SharedMut, transpose, uninit};
 
-/// Pixels of a strip: 64 channels of the gradient and of the input fit L1.
+/// Pixels of a strip: 64 channels of the gradient and, for one tap, of the input fit L1.
+const STRIP: usize = 72;
 
 /// How the gradient is cut.
 struct Units {
     groups: usize,
-    /// Positions of the kernel; 1 if rows are gathered.
+    /// Taps of the kernel, or its rows.
     taps: usize,
-    /// Input channels of a group; times k x k if rows are gathered.
+    /// Values that a tap reads.
     depth: usize,
     /// Output channels of a group.
     breadth: usize,
@@ -50,17 +52,17 @@ impl Units {
 
 /// `dw` `[co, ci / groups, k, k]` from `x` and `dy`.
 pub(in crate::conv2d) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
-    let gathered = g.ci_group() < GATHER_BELOW;
-    let (taps, depth) = if gathered { (1, g.taps() * g.ci_group()) } else { (g.taps(), g.ci_group()) };
+    let (taps, depth) = if taps_are_rows(g) { (g.k, g.k * g.ci) } else { (g.taps(), g.ci_group()) };
     let units = Units { groups: g.groups, taps, depth, breadth: g.co_group() };
     let parts = parts(units.count(), g.out_pixels());
-    let zeros = vec![0.0; g.ci];
+    let zeros = vec![0.0; depth];
+    let x = Pixels { values: x, channels: g.ci, zeros: &zeros };
     let sums: Vec<Vec<f32>> = (0..units.count() * parts)
         .into_par_iter()
         .map_init(Scratch::default, |scratch, task| {
             let (unit, part) = (task / parts, task % parts);
             let pixels = g.out_pixels() * part / parts..g.out_pixels() * (part + 1) / parts;
-            unit_sum(g, &units, unit, pixels, x, dy, &zeros, scratch)
+            unit_sum(g, &units, unit, pixels, x, dy, scratch)
         })
         .collect();
     assemble(g, &units, parts, sums)
@@ -69,49 +71,53 @@ pub(in crate::conv2d) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) ->
 /// In how many parts the pixels are cut.
 fn parts(units: usize, pixels: usize) -> usize {
     let threads = rayon::current_num_threads();
-    if units.is_multiple_of(threads) || units >= 6 * threads {
-        1
-    } else {
-        threads.min(pixels.div_ceil(super::tune("WSTRIP", 96)))
-    }
+    if units.is_multiple_of(threads) || units >= 6 * threads { 1 } else { threads.min(pixels.div_ceil(STRIP)) }
 }
 
-/// The sum of a unit over `pixels`, `[tap][input channel][width]`.
-#[allow(clippy::too_many_arguments)]
+/// What a task keeps between strips.
+#[derive(Default)]
+struct Scratch {
+    sources: Sources,
+    /// The unit's columns of the gradient, side by side.
+    gradient: Vec<f32>,
+}
+
+/// The sum of a unit over `pixels`, `[tap][depth][width]`.
 fn unit_sum(
     g: &Geometry,
     units: &Units,
     unit: usize,
     pixels: Range<usize>,
-    x: &[f32],
+    x: Pixels,
     dy: &[f32],
-    zeros: &[f32],
     scratch: &mut Scratch,
 ) -> Vec<f32> {
     let grid = g.forward_grid();
-    let (group, rows, cols) = units.get(unit);
+    let (group, depth, cols) = units.get(unit);
     let width = Width::of(cols.len());
-    let tap_size = rows.len() * width.vectors() * 16;
+    let tap_size = depth.len() * width.vectors() * 16;
     let mut sum = vec![0.0; units.taps * tap_size];
-    let gathered = units.taps != g.taps() || g.ci_group() < GATHER_BELOW;
-    let mut start = pixels.start;
-    let strip_len = super::tune("WSTRIP", 96);
-    while start < pixels.end {
-        let strip = start..(start + strip_len).min(pixels.end);
-        let channel = if gathered {
-            scratch.gather(g, x, group, strip.clone())
+    for start in pixels.clone().step_by(STRIP) {
+        let strip = start..(start + STRIP).min(pixels.end);
+        let Scratch { sources, gradient } = scratch;
+        let channel = if taps_are_rows(g) {
+            sources.locate_rows(g, x, strip.clone());
+            depth.start
         } else {
-            locate_sources(&grid, x, g.ci, zeros, strip.clone(), &mut scratch.sources);
-            group * g.ci_group()
+            let first = group * g.ci_group();
+            sources.locate(&grid, x, first + depth.start..first + depth.end, strip.clone());
+            0
         };
-        let gradient = dy[strip.start * g.co + group * g.co_group() + cols.start..].as_ptr();
-        for (sources, sum) in scratch.sources.chunks_exact(strip.len()).zip(sum.chunks_exact_mut(tap_size)) {
-            let sum = sum.as_mut_ptr();
-            // SAFETY: sources point to pixels with the unit's channels, the gradient has the strip's pixels with the
-            // unit's columns, and `sum` has `rows` rows of the panel's width.
-            unsafe { micro::outer_products(rows.len(), width, sources, channel + rows.start, gradient, g.co, sum) };
+        gradient.clear();
+        for p in strip.clone() {
+            gradient.extend_from_slice(&dy[p * g.co + group * g.co_group()..][cols.clone()]);
         }
-        start = strip.end;
+        for (sources, sum) in sources.table.chunks_exact(strip.len()).zip(sum.chunks_exact_mut(tap_size)) {
+            let (gradient, sum) = (gradient.as_ptr(), sum.as_mut_ptr());
+            // SAFETY: sources have the unit's depth, the gradient has the strip's pixels with the unit's columns, and
+            // `sum` has `depth` rows of the panel's width.
+            unsafe { micro::outer_products(depth.len(), width, sources, channel, gradient, cols.len(), sum) };
+        }
     }
     sum
 }
@@ -129,12 +135,12 @@ fn assemble(g: &Geometry, units: &Units, parts: usize, mut sums: Vec<Vec<f32>>) 
             for c in cols.clone() {
                 for (i, d) in depth.clone().enumerate() {
                     for tap in 0..units.taps {
-                        // A gathered row holds all taps: its depth counts (tap, channel).
-                        let (d, tap_index) =
-                            if units.taps == g.taps() { (d, tap) } else { (d % g.ci_group(), d / g.ci_group()) };
+                        // A tap that is a row of the kernel reads (k_x, channel).
+                        let (channel, tap_index) =
+                            if taps_are_rows(g) { (d % g.ci, tap * g.k + d / g.ci) } else { (d, tap) };
                         let value = by_column[(tap * cols.len() + c - cols.start) * depth.len() + i];
                         // SAFETY: each weight belongs to one unit.
-                        unsafe { *out.at((group * g.co_group() + c) * row + d * g.taps() + tap_index) = value };
+                        unsafe { *out.at((group * g.co_group() + c) * row + channel * g.taps() + tap_index) = value };
                     }
                 }
             }
