@@ -193,7 +193,7 @@ vectorized! {
 
 vectorized! {
     fn sigmoid_values(x: Source, y: &mut [f32]) {
-        map(x, y, |x| math::sigmoid::<FMA>(x));
+        map(x, y, math::sigmoid::<FMA>);
     }
 }
 

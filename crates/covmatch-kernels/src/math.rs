@@ -3,6 +3,8 @@
 //! Each takes `FMA`, which [`vectorized!`](crate::simd) bodies have in scope: whether the level has fused
 //! multiply-add (without it the compiler would call a slow library function).
 
+#![allow(clippy::excessive_precision, clippy::approx_constant)] // coefficients of polynomials, as fitted
+
 /// `a * b + c`.
 #[inline(always)]
 pub(crate) fn mul_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {

@@ -1,9 +1,31 @@
 //! `conv2d` and its gradients against burn's own convolution and against finite differences.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+
 use burn::tensor::{Device, Tensor, TensorData};
 use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, conv2d, counters, plain_ops};
 use proptest::prelude::*;
+
+/// Starts every buffer at a cache line, as the program's allocator does for large ones: kernels write large results
+/// past the caches only then.
+struct CacheLines;
+
+// SAFETY: the system's allocator with a stricter alignment, the same for both calls.
+unsafe impl GlobalAlloc for CacheLines {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duty; 64 is a power of two.
+        unsafe { System.alloc(Layout::from_size_align_unchecked(layout.size(), layout.align().max(64))) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's duty; `alloc` used the same alignment.
+        unsafe { System.dealloc(memory, Layout::from_size_align_unchecked(layout.size(), layout.align().max(64))) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CacheLines = CacheLines;
 
 fn fill(n: usize, seed: u64) -> Vec<f32> {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -117,6 +139,14 @@ fn a_single_pixel_matches_burn() {
     Case::new(1, (1, 1), (20, 7), 3, 1, Padding::Explicit(1)).check();
     Case::new(1, (1, 1), (3, 7), 3, 2, Padding::Same).check();
     Case::new(1, (1, 1), (17, 17), 5, 1, Padding::Same).groups(17).check();
+}
+
+#[test]
+fn results_larger_than_the_caches_match_burn() {
+    Case::new(1, (130, 130), (64, 64), 3, 1, Padding::Explicit(1)).groups(64).epilogue(Epilogue::Relu6).check();
+    Case::new(1, (260, 260), (16, 16), 5, 2, Padding::Same).groups(16).check();
+    Case::new(1, (130, 130), (16, 64), 1, 1, Padding::Explicit(0)).epilogue(Epilogue::Relu6).check();
+    Case::new(1, (130, 130), (64, 16), 1, 1, Padding::Explicit(0)).check();
 }
 
 fn padding() -> impl Strategy<Value = Padding> {

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 use super::geometry::Geometry;
 use super::{Conv2dOptions, Epilogue, kernels};
 use crate::autodiff::backward;
-use crate::backend::{FlexTensor, contiguous, dims, tensor, values};
+use crate::backend::{FlexTensor, contiguous, dims, tensor, values, values_mut};
 use crate::elementwise::overwrite;
 
 /// A bias or none.
@@ -84,10 +84,13 @@ impl State {
     /// Gradients of input, weight and bias, each if it is tracked.
     fn gradients(self, dy: FlexTensor, tracked: [bool; 3], checkpointer: &mut Checkpointer) -> [Option<FlexTensor>; 3] {
         let Self { geometry: g, epilogue, x, weight, y } = self;
-        let dy = match y {
-            Some(y) => overwrite(dy, |start, dy| kernels::epilogue_gradient(epilogue, &values(&y)[start..], dy)),
-            None => dy,
-        };
+        let (mut dy, mut db) = (dy, None);
+        if let Some(y) = y {
+            match values_mut(&mut dy) {
+                Some(dy) if tracked[2] => db = Some(kernels::epilogue_and_bias_gradient(epilogue, &g, values(&y), dy)),
+                _ => dy = overwrite(dy, |start, dy| kernels::epilogue_gradient(epilogue, &values(&y)[start..], dy)),
+            }
+        }
         let x = x.map(|x| contiguous(checkpointer.retrieve_node_output::<FlexTensor>(x)));
         let dy = values(&dy);
         let dx = weight.filter(|_| tracked[0]).map(|weight| {
@@ -97,8 +100,8 @@ impl State {
         let dw = x
             .filter(|_| tracked[1])
             .map(|x| tensor(kernels::weight_gradient(&g, values(&x), dy), &[g.co, g.ci_group(), g.k, g.k]));
-        let db = tracked[2].then(|| tensor(kernels::bias_gradient(&g, dy), &[g.co]));
-        [dx, dw, db]
+        let db = tracked[2].then(|| db.unwrap_or_else(|| kernels::bias_gradient(&g, dy)));
+        [dx, dw, db.map(|db| tensor(db, &[g.co]))]
     }
 }
 

@@ -80,23 +80,45 @@ pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
     patches::weight_gradient(g, x, dy)
 }
 
-/// `db` `[co]`: the sum of `dy` over pixels, one part a thread, added in order.
-pub(super) fn bias_gradient(g: &Geometry, dy: &[f32]) -> Vec<f32> {
-    column_sums(dy, g.co)
+/// Pixels that a task takes at a time: 64 KB.
+fn pixels_a_task(channels: usize) -> usize {
+    (1_usize << 14).div_ceil(channels)
 }
 
-/// Sums of the columns of a row-major matrix, one part a thread, added in order.
-pub(crate) fn column_sums(values: &[f32], cols: usize) -> Vec<f32> {
-    let rows = (values.len() / cols).div_ceil(rayon::current_num_threads()).max(1);
-    let parts: Vec<Vec<f32>> = values
-        .par_chunks(rows * cols)
-        .map(|rows| {
-            let mut sum = vec![0.0; cols];
-            add_rows(rows, &mut sum);
-            sum
-        })
-        .collect();
-    (0..cols).map(|c| parts.iter().map(|part| part[c]).sum()).collect()
+/// `db` `[co]`: the sum of `dy` over pixels.
+pub(super) fn bias_gradient(g: &Geometry, dy: &[f32]) -> Vec<f32> {
+    let chunk = pixels_a_task(g.co) * g.co;
+    total(dy.par_chunks(chunk).map(|dy| {
+        let mut sum = vec![0.0; g.co];
+        add_rows(dy, &mut sum);
+        sum
+    }))
+}
+
+/// The sum of partial sums, in their order.
+fn total(parts: impl IndexedParallelIterator<Item = Vec<f32>>) -> Vec<f32> {
+    let parts: Vec<Vec<f32>> = parts.collect();
+    let add = |mut sum: Vec<f32>, part: Vec<f32>| {
+        sum.iter_mut().zip(part).for_each(|(s, p)| *s += p);
+        sum
+    };
+    parts.into_iter().reduce(add).unwrap_or_default()
+}
+
+/// Zeroes `dy` where the result `y` lies on a bound of the epilogue.
+pub(super) fn epilogue_gradient(epilogue: Epilogue, y: &[f32], dy: &mut [f32]) {
+    let Clamp { low, high } = epilogue.clamp();
+    mask(y, dy, low, high);
+}
+
+/// [`epilogue_gradient`] and [`bias_gradient`] in one pass over `dy`.
+pub(super) fn epilogue_and_bias_gradient(epilogue: Epilogue, g: &Geometry, y: &[f32], dy: &mut [f32]) -> Vec<f32> {
+    let (Clamp { low, high }, chunk) = (epilogue.clamp(), pixels_a_task(g.co) * g.co);
+    total(dy.par_chunks_mut(chunk).zip(y.par_chunks(chunk)).map(|(dy, y)| {
+        let mut sum = vec![0.0; g.co];
+        mask_and_add_rows(y, dy, low, high, &mut sum);
+        sum
+    }))
 }
 
 vectorized! {
@@ -110,16 +132,24 @@ vectorized! {
     }
 }
 
-/// Zeroes the gradient `dy[start..]` where the result `y` lies on a bound of the epilogue.
-pub(super) fn epilogue_gradient(epilogue: Epilogue, y: &[f32], dy: &mut [f32]) {
-    let Clamp { low, high } = epilogue.clamp();
-    mask(y, dy, low, high);
-}
-
 vectorized! {
+    /// Zeroes `dy` where `y` is not between the bounds.
     fn mask(y: &[f32], dy: &mut [f32], low: f32, high: f32) {
         for (y, dy) in y.iter().zip(dy) {
             *dy = if *y > low && *y < high { *dy } else { 0.0 };
+        }
+    }
+}
+
+vectorized! {
+    /// [`mask`], and adds every row of what is left to `sum`.
+    fn mask_and_add_rows(y: &[f32], dy: &mut [f32], low: f32, high: f32, sum: &mut [f32]) {
+        for (y, dy) in y.chunks_exact(sum.len()).zip(dy.chunks_exact_mut(sum.len())) {
+            for ((y, dy), sum) in y.iter().zip(dy).zip(sum.iter_mut()) {
+                let d = if *y > low && *y < high { *dy } else { 0.0 };
+                *dy = d;
+                *sum += d;
+            }
         }
     }
 }

@@ -16,10 +16,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::micro::{self, Init, PANEL};
+use super::stream::{finish_streaming, should_stream};
 use super::{Clamp, Matrix, SharedMut, Start, pack, uninit};
 
 /// The most steps of the reduction between two visits to `C`.
 const KC: usize = 384;
+
+/// Reductions of at most this many steps are bound by the traffic of a large `C`.
+const SHORT: usize = 160;
 
 /// Scratch memory whose first element starts a cache line.
 struct Aligned {
@@ -123,6 +127,8 @@ unsafe fn tile(
     let step = k.div_ceil(k.div_ceil(KC)).next_multiple_of(16);
     let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
     let mut packed_b = Aligned::new(step * PANEL);
+    let streamed = k <= SHORT && should_stream(c.0, n, a.rows * n);
+    let write = if streamed { micro::streamed_rows } else { micro::rows };
     for k0 in (0..k).step_by(step) {
         let kc = step.min(k - k0);
         let (a_ptr, a_row) = if in_place {
@@ -145,20 +151,11 @@ unsafe fn tile(
             // here on are this task's.
             unsafe {
                 let c = c.at(rows.start * n + cols.start);
-                micro::rows(
-                    rows.len(),
-                    width,
-                    &[(0, 0)],
-                    kc,
-                    a_ptr,
-                    a_row,
-                    packed_b.values().as_ptr(),
-                    c,
-                    n,
-                    init,
-                    clamp,
-                );
+                write(rows.len(), width, &[(0, 0)], kc, a_ptr, a_row, packed_b.values().as_ptr(), c, n, init, clamp);
             }
         }
+    }
+    if streamed {
+        finish_streaming();
     }
 }

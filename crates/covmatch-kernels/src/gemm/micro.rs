@@ -50,6 +50,13 @@ pub(crate) enum Init {
     Accumulate,
 }
 
+/// How C is written.
+#[derive(Clone, Copy)]
+enum Store {
+    Cached,
+    Streamed,
+}
+
 /// Computes `n` rows of C, `a_row` elements apart in A and `c_row` in C, in blocks that fit the registers.
 ///
 /// # Safety
@@ -69,6 +76,49 @@ pub(crate) unsafe fn rows(
     init: Init,
     clamp: Clamp,
 ) {
+    // SAFETY: the caller's duty.
+    unsafe { blocks(n, width, taps, kc, a, a_row, b, c, c_row, init, clamp, Store::Cached) }
+}
+
+/// Like [`rows`], with a C that is written past the caches (see [`stream`](super::stream)).
+///
+/// # Safety
+/// As [`rows`]; moreover every vector of C is one cache line, and `init` is not [`Init::Accumulate`].
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn streamed_rows(
+    n: usize,
+    width: Width,
+    taps: &[(usize, usize)],
+    kc: usize,
+    a: *const f32,
+    a_row: usize,
+    b: *const f32,
+    c: *mut f32,
+    c_row: usize,
+    init: Init,
+    clamp: Clamp,
+) {
+    // SAFETY: the caller's duty.
+    unsafe { blocks(n, width, taps, kc, a, a_row, b, c, c_row, init, clamp, Store::Streamed) }
+}
+
+/// # Safety
+/// As [`rows`] or [`streamed_rows`].
+#[allow(clippy::too_many_arguments)]
+unsafe fn blocks(
+    n: usize,
+    width: Width,
+    taps: &[(usize, usize)],
+    kc: usize,
+    a: *const f32,
+    a_row: usize,
+    b: *const f32,
+    c: *mut f32,
+    c_row: usize,
+    init: Init,
+    clamp: Clamp,
+    store: Store,
+) {
     // Rows a block: the accumulators, one row of B and one broadcast fit the 32 registers.
     let most = [0, 12, 12, 8, 6][width.vectors];
     let mut row = 0;
@@ -78,7 +128,7 @@ pub(crate) unsafe fn rows(
         // SAFETY: rows `row .. row + block` are among the n rows that the caller vouches for.
         unsafe {
             let (a, c) = (a.add(row * a_row), c.add(row * c_row));
-            let args = (taps, kc, a, a_row, b, c, c_row, init, clamp, width.last);
+            let args = (taps, kc, a, a_row, b, c, c_row, init, clamp, store, width.last);
             match width.vectors {
                 1 => dispatch_rows::<1>(block, args),
                 2 => dispatch_rows::<2>(block, args),
@@ -90,7 +140,7 @@ pub(crate) unsafe fn rows(
     }
 }
 
-type Args<'a> = (&'a [(usize, usize)], usize, *const f32, usize, *const f32, *mut f32, usize, Init, Clamp, u16);
+type Args<'a> = (&'a [(usize, usize)], usize, *const f32, usize, *const f32, *mut f32, usize, Init, Clamp, Store, u16);
 
 /// # Safety
 /// As [`rows`].
@@ -121,7 +171,7 @@ unsafe fn dispatch_rows<const NV: usize>(block: usize, args: Args) {
 /// As [`rows`].
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const MR: usize, const NV: usize>(args: Args) {
-    let (taps, kc, a, a_row, b, c, c_row, init, clamp, last) = args;
+    let (taps, kc, a, a_row, b, c, c_row, init, clamp, store, last) = args;
     let mask = |j: usize| if j + 1 == NV { last } else { 0xffff };
     let mut acc = [[_mm512_setzero_ps(); NV]; MR];
     // SAFETY: the caller vouches for every address below.
@@ -164,7 +214,10 @@ unsafe fn tile<const MR: usize, const NV: usize>(args: Args) {
             let (low, high) = (_mm512_set1_ps(clamp.low), _mm512_set1_ps(clamp.high));
             acc.iter_mut().flatten().for_each(|v| *v = _mm512_min_ps(high, _mm512_max_ps(low, *v)));
         }
-        each::<MR, NV>(|i, j| _mm512_mask_storeu_ps(column(i, j), mask(j), acc[i][j]));
+        match store {
+            Store::Cached => each::<MR, NV>(|i, j| _mm512_mask_storeu_ps(column(i, j), mask(j), acc[i][j])),
+            Store::Streamed => each::<MR, NV>(|i, j| _mm512_stream_ps(column(i, j), acc[i][j])),
+        }
     }
 }
 

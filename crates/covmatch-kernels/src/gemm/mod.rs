@@ -8,6 +8,8 @@ mod clamp;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod micro;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod stream;
 
 use rayon::prelude::*;
 

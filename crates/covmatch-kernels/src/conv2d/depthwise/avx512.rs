@@ -80,7 +80,8 @@ pub(super) unsafe fn add_products(
 /// The results of `MR` pixels by `NV` vectors of channels.
 ///
 /// # Safety
-/// The machine has AVX-512F. The block lies within its run, and `out` is the run's first pixel.
+/// The machine has AVX-512F. The block lies within its run, and `out` is the run's first pixel. If the results are
+/// streamed, every vector of them is one cache line.
 #[target_feature(enable = "avx512f")]
 unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
     block: Block,
@@ -93,20 +94,12 @@ unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
     unsafe {
         let bias: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(weights.bias.as_ptr().add(channel + 16 * j)));
         let mut acc = [bias; MR];
-        if pf() & 1 == 1 && let Some(tap) = run.taps.last() {
-            let next = source.wrapping_offset(tap.source).wrapping_add(pixel * step + channel + run.ahead);
-            let c = step / run.ss;
-            for i in 0..MR * run.ss {
+        if let Some(tap) = run.taps.last() {
+            // The row that the next row of results needs first.
+            let next = source.wrapping_offset(tap.source).wrapping_add(pixel * step + channel + run.next_row);
+            for i in 0..MR {
                 for j in 0..NV {
-                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * c + 16 * j).cast());
-                }
-            }
-            if run.ss == 2 {
-                let next = next.wrapping_sub(run.ahead / 2);
-                for i in 0..MR * run.ss {
-                    for j in 0..NV {
-                        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * c + 16 * j).cast());
-                    }
+                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(i * step + 16 * j).cast());
                 }
             }
         }
@@ -115,11 +108,11 @@ unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
             let w: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(w.add(16 * j)));
             let source = source.wrapping_offset(tap.source).wrapping_add(pixel * step + channel);
             let mask = tap.mask >> pixel;
-            for i in 0..MR {
+            for (i, acc) in acc.iter_mut().enumerate() {
                 if !BORDER || mask >> i & 1 == 1 {
                     let source = source.wrapping_add(i * step);
-                    for j in 0..NV {
-                        acc[i][j] = _mm512_fmadd_ps(load::<NV>(j, last, source), w[j], acc[i][j]);
+                    for (j, acc) in acc.iter_mut().enumerate() {
+                        *acc = _mm512_fmadd_ps(load::<NV>(j, last, source), w[j], *acc);
                     }
                 }
             }
@@ -132,7 +125,7 @@ unsafe fn results<const MR: usize, const NV: usize, const BORDER: bool>(
         for (i, acc) in acc.iter().enumerate() {
             let out = out.add((pixel + i) * run.step + channel);
             for (j, v) in acc.iter().enumerate() {
-                if pf() & 2 == 2 && last == 0xffff && out.add(16 * j) as usize % 64 == 0 {
+                if weights.streamed {
                     _mm512_stream_ps(out.add(16 * j), *v);
                 } else if j + 1 == NV {
                     _mm512_mask_storeu_ps(out.add(16 * j), last, *v);
@@ -167,11 +160,11 @@ unsafe fn tap_sums<const MR: usize, const NV: usize, const BORDER: bool>(
             let mut acc: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(sum.add(16 * j)));
             let source = source.wrapping_offset(tap.source).wrapping_add(pixel * step + channel);
             let mask = tap.mask >> pixel;
-            for i in 0..MR {
+            for (i, d) in d.iter().enumerate() {
                 if !BORDER || mask >> i & 1 == 1 {
                     let source = source.wrapping_add(i * step);
-                    for j in 0..NV {
-                        acc[j] = _mm512_fmadd_ps(load::<NV>(j, last, source), d[i][j], acc[j]);
+                    for (j, (acc, d)) in acc.iter_mut().zip(d).enumerate() {
+                        *acc = _mm512_fmadd_ps(load::<NV>(j, last, source), *d, *acc);
                     }
                 }
             }
@@ -193,9 +186,4 @@ unsafe fn load<const NV: usize>(j: usize, last: __mmask16, source: *const f32) -
         let source = source.add(16 * j);
         if j + 1 == NV { _mm512_maskz_loadu_ps(last, source) } else { _mm512_loadu_ps(source) }
     }
-}
-
-static PF: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-fn pf() -> usize {
-    *PF.get_or_init(|| std::env::var("PF").map_or(0, |v| v.parse().unwrap_or(0)))
 }

@@ -21,32 +21,35 @@ mod portable;
 use rayon::prelude::*;
 
 use super::geometry::Geometry;
-use crate::gemm::Clamp;
-use crate::gemm::{SharedMut, uninit};
+#[cfg(target_arch = "x86_64")]
+use crate::gemm::stream::{finish_streaming, should_stream};
+use crate::gemm::{Clamp, SharedMut, uninit};
+#[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
 use plan::{Plan, Run};
 
 /// `y = clamp(conv(x, w) + bias)`.
 pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, clamp: Clamp) -> Vec<f32> {
-    let weights = Weights::new(g, w, bias, clamp);
-    let plan = Plan::new(g.forward_grid(), g.ci, weights.lanes);
     let mut y = uninit(g.out_pixels() * g.co);
+    let weights = Weights::new(g, w, bias, clamp, &y);
+    let plan = Plan::new(g.forward_grid(), g.ci, weights.lanes);
     let out = SharedMut(y.as_mut_ptr());
     (0..g.n * g.oh).into_par_iter().with_min_len(4).for_each_init(Vec::new, |taps, row| {
         plan.for_each_run(row / g.oh, row % g.oh, taps, |run| {
             // SAFETY: the run reads pixels of x and writes pixels of y that are this task's.
             unsafe { compute(&run, &weights, x.as_ptr(), out.at(run.pixel)) };
         });
+        weights.finish_row();
     });
     y
 }
 
 /// `dx` from `dy`.
 pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
-    let weights = Weights::new(g, w, None, Clamp::NONE);
+    let mut dx = uninit(g.in_pixels() * g.ci);
+    let weights = Weights::new(g, w, None, Clamp::NONE, &dx);
     let plans: Vec<Plan> =
         g.input_gradient_grids().into_iter().map(|grid| Plan::new(grid, g.ci, weights.lanes)).collect();
-    let mut dx = uninit(g.in_pixels() * g.ci);
     let out = SharedMut(dx.as_mut_ptr());
     // The grids' rows side by side, so that the gradient's rows are read while they are in cache.
     let rows = plans.iter().map(Plan::rows).max().unwrap_or(0);
@@ -57,6 +60,7 @@ pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
                 unsafe { compute(&run, &weights, dy.as_ptr(), out.at(run.pixel)) };
             });
         }
+        weights.finish_row();
     });
     dx
 }
@@ -98,10 +102,13 @@ struct Weights {
     channels: usize,
     /// Channels rounded up to whole vectors.
     lanes: usize,
+    /// Whether results are written past the caches.
+    streamed: bool,
 }
 
 impl Weights {
-    fn new(g: &Geometry, w: &[f32], bias: Option<&[f32]>, clamp: Clamp) -> Self {
+    /// Weights for computing `out`.
+    fn new(g: &Geometry, w: &[f32], bias: Option<&[f32]>, clamp: Clamp, out: &[f32]) -> Self {
         let (channels, lanes) = (g.ci, g.ci.next_multiple_of(16));
         let mut taps = vec![0.0; g.taps() * lanes];
         for (c, w) in w.chunks_exact(g.taps()).enumerate() {
@@ -113,7 +120,19 @@ impl Weights {
         if let Some(bias) = bias {
             padded_bias[..channels].copy_from_slice(bias);
         }
-        Self { taps, bias: padded_bias, clamp, channels, lanes }
+        #[cfg(target_arch = "x86_64")]
+        let streamed = level() == Level::Avx512 && should_stream(out.as_ptr(), channels, out.len());
+        #[cfg(not(target_arch = "x86_64"))]
+        let streamed = false;
+        Self { taps, bias: padded_bias, clamp, channels, lanes, streamed }
+    }
+
+    /// Ends a row of results.
+    fn finish_row(&self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.streamed {
+            finish_streaming();
+        }
     }
 }
 

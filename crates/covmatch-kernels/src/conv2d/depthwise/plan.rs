@@ -51,8 +51,8 @@ pub(super) struct Run<'a> {
     pub(super) pixel: usize,
     /// Elements from one pixel to the next.
     pub(super) step: usize,
-    pub(super) ahead: usize,
-    pub(super) ss: usize,
+    /// Elements from a row of the source to the same place in the row that the next row of pixels starts with.
+    pub(super) next_row: usize,
 }
 
 impl Plan {
@@ -110,8 +110,7 @@ impl Plan {
                 source_step: grid.source_step * c,
                 pixel: grid.position(image, jy, run.cols.start) * c,
                 step: grid.step * c,
-                ahead: grid.source_step * width * c,
-                ss: grid.source_step,
+                next_row: grid.source_step * width * c,
             });
         }
     }

@@ -130,17 +130,24 @@ unsafe fn tile<const MR: usize, const NV: usize>(
         for (tap, &weights) in tap_weights.iter().enumerate() {
             let first = tap * row_count + row;
             let a: [*const f32; MR] = std::array::from_fn(|i| sources.get_unchecked(first + i).add(source_channel));
-            let mut b = panel.add(weights);
-            for l in 0..kc {
-                let vb: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(b.add(16 * j)));
+            let b = panel.add(weights);
+            let mut step = |l: usize| {
+                let vb: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(b.add(16 * (l * NV + j))));
                 for (row, a) in acc.iter_mut().zip(a) {
                     let va = _mm512_set1_ps(*a.add(l));
                     for (v, vb) in row.iter_mut().zip(vb) {
                         *v = _mm512_fmadd_ps(va, vb, *v);
                     }
                 }
-                b = b.add(16 * NV);
+            };
+            let unrolled = kc / 4 * 4;
+            for l in (0..unrolled).step_by(4) {
+                step(l);
+                step(l + 1);
+                step(l + 2);
+                step(l + 3);
             }
+            (unrolled..kc).for_each(step);
         }
         if clamp != Clamp::NONE {
             // The value is the second operand of max and min, which they return when it is NaN.

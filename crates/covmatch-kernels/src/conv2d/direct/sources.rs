@@ -70,6 +70,9 @@ impl Sources {
         self.copies.resize(g.k * pixels.len() * len, 0.0);
         let mut copies = self.copies.chunks_exact_mut(len);
         self.table.clear();
+        // Columns whose whole window is inside.
+        let inner_end = (g.w + g.left + g.stride).saturating_sub(g.k) / g.stride;
+        let inner = g.left.div_ceil(g.stride)..inner_end;
         for &tap in grid.taps.iter().step_by(g.k) {
             grid.for_each_run(pixels.clone(), |image, oy, cols| {
                 let Some(y) = grid.source_row(tap, oy) else {
@@ -77,21 +80,23 @@ impl Sources {
                     return;
                 };
                 let row = &source.values[(image * g.h + y) * g.w * ci..][..g.w * ci];
-                self.table.extend(cols.map(|ox| {
-                    let x = (ox * g.stride) as isize - g.left as isize;
-                    if x >= 0 && x as usize + g.k <= g.w {
-                        return row[x as usize * ci..].as_ptr();
-                    }
+                let mut copy = |ox: usize| {
                     // There is a copy for every pixel of every row of the kernel.
                     let Some(copy) = copies.next() else { return source.zeros.as_ptr() };
                     for (kx, copy) in copy.chunks_exact_mut(ci).enumerate() {
-                        let x = x + kx as isize;
+                        let x = (ox * g.stride + kx) as isize - g.left as isize;
                         if (0..g.w as isize).contains(&x) {
                             copy.copy_from_slice(&row[x as usize * ci..][..ci]);
                         }
                     }
                     copy.as_ptr()
-                }));
+                };
+                let start = inner.start.clamp(cols.start, cols.end);
+                let end = inner.end.clamp(start, cols.end);
+                self.table.extend((cols.start..start).map(&mut copy));
+                let place = |ox: usize| row.as_ptr().wrapping_add((ox * g.stride - g.left) * ci);
+                self.table.extend((start..end).map(place));
+                self.table.extend((end..cols.end).map(&mut copy));
             });
         }
     }

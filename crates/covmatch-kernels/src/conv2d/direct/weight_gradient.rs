@@ -108,10 +108,15 @@ fn unit_sum(
             sources.locate(&grid, x, first + depth.start..first + depth.end, strip.clone());
             0
         };
-        gradient.clear();
-        for p in strip.clone() {
-            gradient.extend_from_slice(&dy[p * g.co + group * g.co_group()..][cols.clone()]);
-        }
+        let gradient = if cols.len() == g.co {
+            &dy[strip.start * g.co..]
+        } else {
+            gradient.clear();
+            for p in strip.clone() {
+                gradient.extend_from_slice(&dy[p * g.co + group * g.co_group()..][cols.clone()]);
+            }
+            gradient
+        };
         for (sources, sum) in sources.table.chunks_exact(strip.len()).zip(sum.chunks_exact_mut(tap_size)) {
             let (gradient, sum) = (gradient.as_ptr(), sum.as_mut_ptr());
             // SAFETY: sources have the unit's depth, the gradient has the strip's pixels with the unit's columns, and
