@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use covmatch::data::source::Format;
 use covmatch::engine::DeviceChoice;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
@@ -17,6 +18,8 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Start here:
   covmatch demo                      run the parts that exist, on generated data; no download
+  covmatch inspect scenes --sheet scenes.png
+                                     look at the built-in dataset, or at yours
   covmatch encoders                  list the networks
   covmatch bench encoder nfnet_l0    how fast one runs on this machine
 
@@ -29,6 +32,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// List the image, video and text encoders
     Encoders(EncodersArgs),
+    /// Tell what a dataset holds and what is wrong with it
+    Inspect(InspectArgs),
     /// Measure speed and memory
     #[command(arg_required_else_help = true)]
     Bench {
@@ -74,6 +79,31 @@ pub struct DemoArgs {
 #[derive(Debug, Args)]
 pub struct EncodersArgs {
     /// Print a JSON array instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Annotations or a folder that has them, in any format covmatch reads; `scenes` is the built-in dataset
+    pub data: PathBuf,
+    /// Folder or tar archive of the images [default: beside the annotations]
+    #[arg(long, value_name = "PATH")]
+    pub images: Option<PathBuf>,
+    /// Read DATA as this format instead of finding out
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Leave out what cannot be used, and list it, instead of failing
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// tokenizer.json or vocab.txt, to report token lengths
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
+    /// Write a contact sheet: pictures with their captions
+    #[arg(long, value_name = "PNG")]
+    pub sheet: Option<PathBuf>,
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }

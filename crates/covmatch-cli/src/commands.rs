@@ -3,3 +3,4 @@
 pub mod bench_encoder;
 pub mod demo;
 pub mod encoders;
+pub mod inspect;

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, progress and errors to stderr.
 
+mod allocator;
 mod args;
 mod commands;
 mod console;
@@ -14,13 +15,12 @@ use clap::Parser;
 
 use args::{BenchCommand, Cli, Command};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::keep_freed_memory();
     let outcome = match Cli::parse().command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Encoders(args) => commands::encoders::run(&args),
+        Command::Inspect(args) => commands::inspect::run(&args),
         Command::Bench { what: BenchCommand::Encoder(args) } => commands::bench_encoder::run(&args),
     };
     match outcome.and_then(|result| console::result(&result)) {

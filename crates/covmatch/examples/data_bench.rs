@@ -14,7 +14,8 @@ use std::time::Instant;
 
 use covmatch::data::cache::{Cached, Fingerprint};
 use covmatch::data::library::Library;
-use covmatch::data::loader::{Ahead, Augment, DatasetPictures, OnBad, Pictures, Prefetch, TrainLoader, TrainOptions};
+use covmatch::data::loader::{Ahead, Augment, DatasetPictures, Pictures, Prefetch, TrainLoader, TrainOptions};
+use covmatch::data::source::OnBad;
 use covmatch::data::tokens::Tokenizer;
 use covmatch::data::transform::{Normalization, Transform};
 use covmatch::data::{Caption, Dataset, Image, Location, Split};

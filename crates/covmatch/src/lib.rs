@@ -6,7 +6,8 @@
 //! ```text
 //! pairs on disk -> data -> encoders -> distill -> distilled set on disk -> evaluate -> report
 //! ```
-//! Each arrow is one module. What exists today: [`encoders`] and [`engine`].
+//! Each arrow is one module. What exists today: [`data`], [`encoders`] and [`engine`].
 
+pub mod data;
 pub mod encoders;
 pub mod engine;

@@ -1,5 +1,5 @@
 //! Convolution by patches (im2col): the pixels under the kernel are gathered into the rows of a matrix, and the
-//! convolution is a matrix product. Runs on any machine; with AVX-512 most shapes take a faster way.
+//! convolution is a matrix product. Runs on any machine; with AVX-512 there is a faster way ([`super::direct`]).
 
 use std::ops::Range;
 
