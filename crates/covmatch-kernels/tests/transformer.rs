@@ -111,7 +111,9 @@ fn scaled(values: Vec<f32>, scale: f32) -> Vec<f32> {
     values.into_iter().map(|v| v * scale).collect()
 }
 
-const ELEMENTWISE: [(&str, fn(Tensor<2>) -> Tensor<2>); 6] = [
+type Elementwise = fn(Tensor<2>) -> Tensor<2>;
+
+const ELEMENTWISE: [(&str, Elementwise); 6] = [
     ("silu", |x| silu(x, 1.788)),
     ("gelu", gelu),
     ("relu", relu),

@@ -1,5 +1,5 @@
 //! Whatever is wrong with the input, the message names the file and the fix, and nothing panics.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

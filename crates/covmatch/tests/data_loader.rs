@@ -1,6 +1,6 @@
 //! Batches are a function of (seed, purpose, step); the cache changes no byte; bad pictures fail or are skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Reads datasets that other libraries wrote and compares with what those libraries see in them.
 //!
 //! `python/goldens/data_sources.py` wrote the fixtures and their listing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Cleaned captions and token ids equal those of Python's re and Hugging Face's tokenizers
 //! (python/goldens/data_tokens.py).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 

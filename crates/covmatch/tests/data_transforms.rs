@@ -1,6 +1,6 @@
 //! The image transforms agree with PIL, torchvision and OpenCV (python/goldens/data_transforms.py).
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::Path;
 

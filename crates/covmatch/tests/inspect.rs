@@ -1,6 +1,6 @@
 //! `inspect` on datasets whose contents are known.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

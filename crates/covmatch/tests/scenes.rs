@@ -1,6 +1,6 @@
 //! The `scenes` dataset: distinct, repeatable, and described truthfully.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! What a picture shows, as data: objects, how they lie to one another, background and light.
 //!
 //! Descriptions are numbered: a kind of arrangement has `n` descriptions, and number `x` is decoded digit by digit in
-//! a mixed radix. Scene `k` takes the number that a keyed [permutation](super::permutation) gives for `k`, so two
+//! a mixed radix. Scene `k` takes the number that a keyed permutation gives for `k`, so two
 //! scenes of a seed never share a description (until a kind has run out of them; then only scenes of one split do).
 
 use super::attributes::{Background, Colour, Fill, Light, Object, Shape, Size, choices};

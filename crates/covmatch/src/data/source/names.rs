@@ -32,7 +32,7 @@ pub(super) const SPLIT_FIELDS: [&str; 3] = ["split", "subset", "set"];
 /// `test-00000-of-00001.parquet`. The last such word counts.
 pub(super) fn split_in_name(path: &Path) -> Option<Split> {
     let stem = path.file_stem()?.to_string_lossy().into_owned();
-    stem.split(|c: char| !c.is_ascii_alphabetic()).filter_map(Split::from_name).last()
+    stem.split(|c: char| !c.is_ascii_alphabetic()).filter_map(Split::from_name).next_back()
 }
 
 /// The split that a file name, or else the folder it lies in, speaks of.

@@ -28,7 +28,7 @@ impl Normalization {
     pub const CLIP: Self = Self {
         order: ChannelOrder::Rgb,
         mean: [0.481_454_66, 0.457_827_5, 0.408_210_73],
-        std: [0.268_629_54, 0.261_302_58, 0.275_777_11],
+        std: [0.268_629_54, 0.261_302_6, 0.275_777_1],
     };
     /// ImageNet's statistics, as torchvision and most of timm use them.
     pub const IMAGENET: Self =
