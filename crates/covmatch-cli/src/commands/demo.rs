@@ -35,7 +35,7 @@ const GRADIENTS_AGREE: f32 = 1e-3;
 
 const TO_COME: &str = "\
 Works today: image, video and text encoders and projection heads on fast CPU kernels, checked against PyTorch.
-Still to come: reading datasets, distillation, evaluation and the report. This demo will grow with them.
+Still to come: distillation, evaluation and the report. This demo will grow with them.
 ";
 
 /// Runs the demo; fails if the kernels and burn's operations disagree.
