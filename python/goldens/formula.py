@@ -75,14 +75,14 @@ def uniform(key, shape):
     return torch.from_numpy(u(key, int(np.prod(shape, dtype=np.int64))).reshape(shape))
 
 
-def sampled(tensor):
-    """At most SAMPLES elements, at flat indices floor(j * numel / SAMPLES)."""
+def sampled(tensor, count=SAMPLES):
+    """At most `count` elements, at flat indices floor(j * numel / count)."""
     flat = tensor.detach().reshape(-1)
-    if flat.numel() <= SAMPLES:
+    if flat.numel() <= count:
         return flat
     import torch
 
-    return flat[torch.arange(SAMPLES) * flat.numel() // SAMPLES]
+    return flat[torch.arange(count) * flat.numel() // count]
 
 
 def gradients(features, targets, retain_graph=False):

@@ -13,16 +13,16 @@ INPUTS, WIDTH = 48, 40
 
 
 class Head(nn.Module):
-    def __init__(self, depth):
+    def __init__(self, depth, inputs=INPUTS, width=WIDTH):
         super().__init__()
-        self.projection = nn.Linear(INPUTS, WIDTH)
+        self.projection = nn.Linear(inputs, width)
         self.gelu = nn.GELU()
         if depth >= 2:
-            self.fc = nn.Linear(WIDTH, WIDTH)
+            self.fc = nn.Linear(width, width)
         if depth >= 3:
-            self.fc2 = nn.Linear(WIDTH, WIDTH)
+            self.fc2 = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.1)
-        self.layer_norm = nn.LayerNorm(WIDTH)
+        self.layer_norm = nn.LayerNorm(width)
         self.depth = depth
 
     def forward(self, x):

@@ -17,9 +17,11 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Start here:
-  covmatch demo                      run the parts that exist, on generated data; no download
+  covmatch demo                      distil the built-in dataset and evaluate the result; no download
   covmatch inspect scenes --sheet scenes.png
                                      look at the built-in dataset, or at yours
+  covmatch distill presets/flickr8k-100.toml --out runs/f100
+  covmatch evaluate runs/f100        distil your data, then train and test on the result
   covmatch encoders                  list the networks
   covmatch bench encoder nfnet_l0    how fast one runs on this machine
 
@@ -30,6 +32,12 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 pub enum Command {
     /// Run every part that exists end to end, on generated weights and data
     Demo(DemoArgs),
+    /// Learn a few synthetic pairs that stand for a dataset
+    Distill(DistillArgs),
+    /// Train fresh models on the pairs of a folder and test them by retrieval
+    Evaluate(EvaluateArgs),
+    /// Train a model on the whole train split: the upper bound
+    Train(TrainArgs),
     /// List the image, video and text encoders
     Encoders(EncodersArgs),
     /// Tell what a dataset holds and what is wrong with it
@@ -73,6 +81,82 @@ pub struct DemoArgs {
     /// Threads of the CPU kernels [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub threads: usize,
+}
+
+/// Arguments of `distill`.
+#[derive(Debug, Args)]
+pub struct DistillArgs {
+    /// The experiment, a TOML file; presets/ has some
+    #[arg(required_unless_present = "resume")]
+    pub config: Option<PathBuf>,
+    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "resume")]
+    pub set: Vec<String>,
+    /// New folder for the set [default: runs/ and the name of the experiment]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    pub resume: Option<PathBuf>,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// Arguments of `evaluate`.
+#[derive(Debug, Args)]
+pub struct EvaluateArgs {
+    /// Folder of a distilled set
+    pub folder: PathBuf,
+    /// Models to train, each from its own seed [default: the set's evaluate.runs]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub runs: Option<usize>,
+    /// Another image encoder than the set was made with; needs --image-weights
+    #[arg(long, value_name = "NAME", requires = "image_weights")]
+    pub image_encoder: Option<String>,
+    /// Its weights
+    #[arg(long, value_name = "PATH")]
+    pub image_weights: Option<PathBuf>,
+    /// Another text encoder of the same width; needs --text-weights
+    #[arg(long, value_name = "NAME", requires = "text_weights")]
+    pub text_encoder: Option<String>,
+    /// Its weights
+    #[arg(long, value_name = "PATH")]
+    pub text_weights: Option<PathBuf>,
+    /// Another side of the pictures in pixels
+    #[arg(long, value_name = "PIXELS", value_parser = positive)]
+    pub size: Option<usize>,
+    /// Do not train the text encoder
+    #[arg(long)]
+    pub frozen_text: bool,
+    /// Change a field of the experiment, such as evaluate.epochs=50; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// Arguments of `train`.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// The experiment, a TOML file
+    pub config: PathBuf,
+    /// Models to train, each from its own seed [default: train.runs]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub runs: Option<usize>,
+    /// Change a field of the experiment, such as train.epochs=5; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
 }
 
 /// Arguments of `encoders`.

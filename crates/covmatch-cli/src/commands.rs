@@ -2,5 +2,10 @@
 
 pub mod bench_encoder;
 pub mod demo;
+pub mod distill;
 pub mod encoders;
+pub mod evaluate;
 pub mod inspect;
+mod report;
+mod results;
+pub mod train;

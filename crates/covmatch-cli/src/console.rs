@@ -48,6 +48,15 @@ pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     text
 }
 
+/// Seconds in the unit that suits them.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6000.0 => format!("{:.0} min {:02.0} s", (s / 60.0).floor(), (s % 60.0).floor()),
+        s => format!("{:.0} h {:02.0} min", (s / 3600.0).floor(), (s % 3600.0 / 60.0).floor()),
+    }
+}
+
 /// An integer with a comma after every three digits.
 pub fn grouped(number: usize) -> String {
     let digits = number.to_string();
@@ -69,6 +78,13 @@ mod tests {
     fn columns_line_up() {
         let rows = [vec!["name".to_owned(), "size".to_owned()], vec!["a".to_owned(), "7".to_owned()]];
         assert_eq!(table(&rows, &[1]), "name  size\na        7\n");
+    }
+
+    #[test]
+    fn durations_have_a_fitting_unit() {
+        for (seconds, text) in [(0.04, "0.0 s"), (99.5, "99.5 s"), (125.9, "2 min 05 s"), (7261.0, "2 h 01 min")] {
+            assert_eq!(duration(seconds), text);
+        }
     }
 
     #[test]

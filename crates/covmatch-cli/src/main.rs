@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod console;
 mod network;
+mod progress;
 mod timing;
 
 use std::process::ExitCode;
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
     allocator::keep_freed_memory();
     let outcome = match Cli::parse().command {
         Command::Demo(args) => commands::demo::run(&args),
+        Command::Distill(args) => commands::distill::run(&args),
+        Command::Evaluate(args) => commands::evaluate::run(&args),
+        Command::Train(args) => commands::train::run(&args),
         Command::Encoders(args) => commands::encoders::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Bench { what: BenchCommand::Encoder(args) } => commands::bench_encoder::run(&args),

@@ -28,6 +28,7 @@ mod layer_norm;
 mod linear;
 mod math;
 mod pool;
+mod sgd;
 pub mod simd;
 mod standardize;
 
@@ -41,4 +42,5 @@ pub use gated_residual::gated_residual;
 pub use layer_norm::{add_layer_norm, layer_norm};
 pub use linear::linear;
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d};
+pub use sgd::{SgdRates, sgd_step};
 pub use standardize::standardize;

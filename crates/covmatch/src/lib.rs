@@ -6,8 +6,20 @@
 //! ```text
 //! pairs on disk -> data -> encoders -> distill -> distilled set on disk -> evaluate -> report
 //! ```
-//! Each arrow is one module. What exists today: [`data`], [`encoders`] and [`engine`].
+//! Each arrow is one module. A [`config`] names an [`experiment`]; [`model`] joins two encoders with their heads.
 
+pub mod config;
 pub mod data;
+pub mod distill;
+pub mod distilled;
 pub mod encoders;
 pub mod engine;
+pub mod evaluate;
+pub mod experiment;
+pub mod files;
+pub mod losses;
+pub mod metrics;
+pub mod model;
+pub mod optimize;
+pub mod report;
+pub mod tensor_file;

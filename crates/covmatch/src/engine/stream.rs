@@ -36,6 +36,26 @@ impl Stream {
     pub fn uniform(&mut self) -> f32 {
         (self.0.next_u32() >> 8) as f32 / 16_777_216.0
     }
+
+    /// One of `0..n`; the bias of the fixed-point product is below `n / 2^64`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// The numbers `0..n` in random order (Fisher and Yates).
+    pub fn shuffle(&mut self, n: u32) -> Vec<u32> {
+        let mut shuffled: Vec<u32> = (0..n).collect();
+        for last in (1..shuffled.len()).rev() {
+            shuffled.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        shuffled
+    }
+
+    /// The next number of a standard normal distribution (Box and Muller's method; one of its two numbers is used).
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - f64::from(self.uniform())).ln()).sqrt();
+        (radius * (std::f64::consts::TAU * f64::from(self.uniform())).cos()) as f32
+    }
 }
 
 /// The 64-bit FNV-1a hash.
@@ -62,6 +82,15 @@ mod tests {
         for other in [Seed(8).stream("dropout", 3), Seed(7).stream("init", 3), Seed(7).stream("dropout", 4)] {
             assert_ne!(base, draw(other));
         }
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_zero_and_variance_one() {
+        let mut stream = Seed(1).stream("normal", 0);
+        let numbers: Vec<f64> = (0..100_000).map(|_| f64::from(stream.normal())).collect();
+        let mean = numbers.iter().sum::<f64>() / 1e5;
+        let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1e5;
+        assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
     }
 
     #[test]

@@ -51,6 +51,11 @@ impl Golden {
         let gradients = (features * cotangent).sum().backward();
         let mut found = gradients_by_key(module, &gradients);
         found.insert("input".to_owned(), values(input.grad(&gradients).expect("a gradient of the input")));
+        self.check_gradients(&found);
+    }
+
+    /// Compares the gradients `found`, by key, with all that the file has.
+    pub fn check_gradients(&self, found: &BTreeMap<String, Vec<f64>>) {
         for (key, expected) in self.0.iter().filter_map(|(key, v)| Some((key.strip_prefix("grad.")?, v))) {
             let gradient = found.get(key).unwrap_or_else(|| panic!("no gradient of {key}"));
             let expected_norm = self.get(&format!("norm.{key}"));
@@ -86,7 +91,7 @@ pub fn values<const D: usize>(t: Tensor<D>) -> Vec<f64> {
 }
 
 /// `count` elements at flat indices `floor(j * len / count)`.
-fn sampled(all: &[f64], count: usize) -> Vec<f64> {
+pub fn sampled(all: &[f64], count: usize) -> Vec<f64> {
     (0..count).map(|j| all[j * all.len() / count]).collect()
 }
 
@@ -106,7 +111,7 @@ pub fn close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
 }
 
 /// The gradients of all tracked parameters, by upstream key.
-fn gradients_by_key(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f64>> {
+pub fn gradients_by_key(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f64>> {
     let mut walk = Walk { path: Vec::new(), gradients, found: BTreeMap::new() };
     module.visit(&mut walk);
     walk.found

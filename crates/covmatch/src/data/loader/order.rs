@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::engine::{Seed, Stream};
+use crate::engine::Seed;
 
 /// The order in which entries are visited: a function of (seed, purpose, step).
 #[derive(Debug)]
@@ -48,23 +48,10 @@ impl Order {
         if let Some(Epoch { shuffled, .. }) = latest.as_ref().filter(|latest| latest.number == epoch) {
             return Arc::clone(shuffled);
         }
-        let shuffled = shuffle(self.entries, &mut self.seed.stream(&self.purpose, epoch));
+        let shuffled: Arc<[u32]> = self.seed.stream(&self.purpose, epoch).shuffle(self.entries).into();
         *latest = Some(Epoch { number: epoch, shuffled: Arc::clone(&shuffled) });
         shuffled
     }
-}
-
-fn shuffle(n: u32, stream: &mut Stream) -> Arc<[u32]> {
-    let mut shuffled: Vec<u32> = (0..n).collect();
-    for last in (1..shuffled.len()).rev() {
-        shuffled.swap(last, below(last as u64 + 1, stream) as usize);
-    }
-    shuffled.into()
-}
-
-/// One of `0..n`; the bias of the fixed-point product is below `n / 2^64`.
-pub(super) fn below(n: u64, stream: &mut Stream) -> u64 {
-    ((u128::from(stream.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::order::below;
 use super::parallel::{Scratches, for_each_part};
 use super::{Batches, OnBad, Order, Pictures, SkipRecord, named, write_input};
 use crate::data::caption::{self, MAX_WORDS};
@@ -154,7 +153,7 @@ impl<P: Pictures> TrainLoader<P> {
         };
         let mut stream = self.options.seed.stream(&self.replace_purpose, sample);
         for _ in 0..REPLACEMENTS {
-            let caption = self.entries[below(self.entries.len() as u64, &mut stream) as usize];
+            let caption = self.entries[stream.below(self.entries.len() as u64) as usize];
             match self.write_picture(caption, sample, scratch, input) {
                 Ok(()) => return Ok(caption),
                 Err(another) => error = another,

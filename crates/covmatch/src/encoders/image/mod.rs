@@ -17,6 +17,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 use super::{EncoderError, ImageEncoder, Mode, macs};
+pub use crate::data::transform::{ChannelOrder, Normalization};
 use efficientnet_lite::{EfficientNetLite, EfficientNetLiteConfig};
 use mobilenet_v2::{MobileNetV2, MobileNetV2Config};
 use nf_regnet::{NfRegNet, NfRegNetConfig};
@@ -33,43 +34,6 @@ pub enum Output {
     Features,
     /// The classifier's 1000 logits.
     Logits,
-}
-
-/// Order of the colours in dimension 1 of the pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelOrder {
-    /// Red, green, blue.
-    Rgb,
-    /// Blue, green, red.
-    Bgr,
-}
-
-/// How a network wants its pixels: colours in 0..1, put in `order`, become `(x - mean) / std`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Normalization {
-    /// Order of the colours.
-    pub order: ChannelOrder,
-    /// Mean of each channel, in that order.
-    pub mean: [f32; 3],
-    /// Divisor of each channel, in that order.
-    pub std: [f32; 3],
-}
-
-impl Normalization {
-    /// ImageNet's statistics, as torchvision and most of timm use them.
-    pub const IMAGENET: Self =
-        Self { order: ChannelOrder::Rgb, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
-    /// -1..1.
-    pub const HALF: Self = Self { order: ChannelOrder::Rgb, mean: [0.5; 3], std: [0.5; 3] };
-    /// `(x - 127) / 128` of colours in 0..255.
-    pub const EFFICIENTNET_LITE: Self =
-        Self { order: ChannelOrder::Rgb, mean: [127.0 / 255.0; 3], std: [128.0 / 255.0; 3] };
-    /// Colours in 0..255 as blue, green, red, minus their ImageNet means (Caffe's convention).
-    pub const CAFFE: Self = Self {
-        order: ChannelOrder::Bgr,
-        mean: [103.939 / 255.0, 116.779 / 255.0, 123.68 / 255.0],
-        std: [1.0 / 255.0; 3],
-    };
 }
 
 /// What is known of an image encoder by its name.

@@ -24,6 +24,7 @@ pub use error::{Mismatch, WeightsError, WrongShape};
 pub use file::{find, list};
 pub use fit::compare;
 pub use key_map::KeyMap;
+pub(crate) use keys::KeyPath;
 pub use keys::{KeyShape, keys};
 pub use known::LooksLike;
 pub use load::load;

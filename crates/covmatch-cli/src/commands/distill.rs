@@ -1,0 +1,58 @@
+//! `covmatch distill`: learn the pairs, or go on learning them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use covmatch::config::Config;
+use covmatch::distill::{self, Outcome};
+use covmatch::engine::{peak_memory, set_threads};
+
+use super::report::write_report;
+use crate::args::DistillArgs;
+use crate::console::{duration, table};
+use crate::progress::StepBar;
+
+/// Runs the distillation and says what it left.
+pub fn run(args: &DistillArgs) -> anyhow::Result<String> {
+    set_threads(args.engine.threads)?;
+    let device = args.engine.device.open()?;
+    let mut bar = StepBar::new()?;
+    let outcome = match (&args.resume, &args.config) {
+        (Some(folder), _) => distill::resume(folder, &device, &mut bar)?,
+        (None, Some(config)) => {
+            let out = args.out.clone().unwrap_or_else(|| default_out(config));
+            distill::run(Config::read(config, &args.set)?, &out, &device, &mut bar)?
+        }
+        (None, None) => anyhow::bail!("name a configuration, or a run to go on with: --resume DIR"),
+    };
+    drop(bar);
+    let report = write_report(outcome.folder.path(), &device).context("the set is complete, its report is not")?;
+    Ok(summary(&outcome, &report))
+}
+
+/// `runs/NAME` for `presets/NAME.toml`.
+fn default_out(config: &Path) -> PathBuf {
+    Path::new("runs").join(config.file_stem().unwrap_or_default())
+}
+
+fn summary(outcome: &Outcome, report: &Path) -> String {
+    let seconds = &outcome.seconds;
+    let share = |part: f64| format!("{:>5.1} %", 100.0 * part / seconds.total().max(1e-9));
+    let mut rows = vec![
+        vec!["steps".to_owned(), outcome.steps.to_string(), String::new()],
+        vec!["time of all steps".to_owned(), duration(seconds.total()), String::new()],
+        vec!["  real batch, forward".to_owned(), duration(seconds.real), share(seconds.real)],
+        vec!["  synthetic pairs, forward and back".to_owned(), duration(seconds.synthetic), share(seconds.synthetic)],
+        vec!["  online training".to_owned(), duration(seconds.online), share(seconds.online)],
+        vec!["  waiting for data".to_owned(), duration(seconds.data), share(seconds.data)],
+    ];
+    if let Some(peak) = peak_memory() {
+        rows.push(vec!["peak memory".to_owned(), format!("{:.0} MB", peak as f64 / 1e6), String::new()]);
+    }
+    let folder = outcome.folder.path().display();
+    format!(
+        "{}\nset:     {folder}/distilled.safetensors\nreport:  {}\nnext:    covmatch evaluate {folder}\n",
+        table(&rows, &[1, 2]),
+        report.display()
+    )
+}

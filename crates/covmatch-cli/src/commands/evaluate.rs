@@ -1,0 +1,72 @@
+//! `covmatch evaluate`: train fresh models on the pairs of a folder, test them by retrieval.
+
+use std::path::Path;
+
+use covmatch::config::Config;
+use covmatch::distilled::{self, DistilledSet};
+use covmatch::engine::set_threads;
+use covmatch::evaluate::{Evaluation, evaluate_pairs};
+use covmatch::experiment::Experiment;
+use covmatch::files;
+use serde_json::json;
+
+use super::report::write_report;
+use super::results::{ResultFile, results_table};
+use crate::args::EvaluateArgs;
+use crate::progress::EpochBar;
+
+/// Evaluates the set and prints its table.
+pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
+    set_threads(args.engine.threads)?;
+    let device = args.engine.device.open()?;
+    let config = Config::read(&args.folder.join("run.toml"), &overrides(args))?;
+    let set = DistilledSet::load(&args.folder, &device)?;
+    let experiment = Experiment::open(config, &device)?;
+    let pairs = set.pairs_for(&experiment)?;
+    let mut bar = EpochBar::new(experiment.config.evaluate.runs, experiment.config.evaluate.epochs);
+    let seed = experiment.config.seed();
+    let evaluation = evaluate_pairs(&experiment, &pairs, &experiment.config.evaluate, seed, &mut |p| bar.show(p))?;
+    drop(bar);
+    let own = own_encoders(&set, &experiment.config);
+    if own {
+        save(&args.folder, &experiment, &set, &evaluation)?;
+        write_report(&args.folder, &device)?;
+    }
+    let label = format!("{} pairs, {}", pairs.len(), set.about.method);
+    match args.json {
+        true => Ok(format!("{}\n", json!({ "config": experiment.config, "evaluation": evaluation }))),
+        false => Ok(results_table(&[(label, &evaluation)]).text()),
+    }
+}
+
+/// The flags as overrides of the configuration.
+fn overrides(args: &EvaluateArgs) -> Vec<String> {
+    let mut set = args.set.clone();
+    let mut put = |key: &str, value: Option<String>| set.extend(value.map(|value| format!("{key}={value}")));
+    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    put("image.encoder", args.image_encoder.clone());
+    put("image.weights", path(&args.image_weights));
+    put("text.encoder", args.text_encoder.clone());
+    put("text.weights", path(&args.text_weights));
+    put("image.size", args.size.map(|size| size.to_string()));
+    put("evaluate.runs", args.runs.map(|runs| runs.to_string()));
+    put("evaluate.train_text_encoder", args.frozen_text.then(|| "false".to_owned()));
+    set
+}
+
+/// Whether the set is evaluated as it was made, and not with other encoders or settings.
+fn own_encoders(set: &DistilledSet, config: &Config) -> bool {
+    set.about.image_encoder == config.image.encoder
+        && set.about.text_encoder == config.text.encoder
+        && set.pairs.pixels.dims()[4] == config.image.size
+        && config.evaluate.train_text_encoder
+}
+
+/// Writes the results into the folder, and into its card.
+fn save(folder: &Path, experiment: &Experiment, set: &DistilledSet, evaluation: &Evaluation) -> anyhow::Result<()> {
+    ResultFile { evaluation: evaluation.clone(), config: experiment.config.evaluate }.save(folder)?;
+    let table = results_table(&[("these pairs".to_owned(), evaluation)]).markdown();
+    let card = distilled::card(&set.about, &set.pairs, &experiment.config, Some(&table));
+    files::write(&folder.join("README.md"), card.as_bytes())?;
+    Ok(())
+}

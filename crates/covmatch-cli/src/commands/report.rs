@@ -1,0 +1,117 @@
+//! `report.html` of a run: its results, curves and pairs on one page.
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use covmatch::config::{Config, Units};
+use covmatch::distill::{StepReport, initial_pairs, read_metrics};
+use covmatch::distilled::{DistilledSet, PairInfo, picture};
+use covmatch::experiment::Experiment;
+use covmatch::report::{Curve, Figure, PairView, Report, Scale};
+
+use super::results::{ResultFile, results_table};
+use crate::console::duration;
+
+/// Pairs that the report shows.
+const SHOWN: usize = 48;
+
+/// Writes the report of the run in `folder`. Returns its path.
+pub fn write_report(folder: &Path, device: &Device) -> anyhow::Result<PathBuf> {
+    let config = Config::read(&folder.join("run.toml"), &[])?;
+    let set = DistilledSet::load(folder, device)?;
+    let steps = read_metrics(&folder.join("metrics.jsonl"))?;
+    let results = ResultFile::load(folder)?;
+    let experiment = Experiment::open(config, device)?;
+    let report = Report {
+        title: format!("{} synthetic pairs", set.pairs.len()),
+        subtitle: subtitle(&experiment),
+        facts: facts(&experiment.config, &steps),
+        notes: notes(results.as_ref()),
+        results: results.map(|file| results_table(&[("These pairs alone".to_owned(), &file.evaluation)])),
+        curves: figures(&steps),
+        pairs: pair_views(folder, &experiment, &set)?,
+        config: experiment.config.to_toml()?,
+    };
+    let path = folder.join("report.html");
+    report.save(&path)?;
+    Ok(path)
+}
+
+fn subtitle(experiment: &Experiment) -> String {
+    let train = experiment.dataset.counts(covmatch::data::Split::Train);
+    let config = &experiment.config;
+    format!(
+        "distilled from {} images with {} captions by CovMatch, with {} and {}",
+        train.images, train.captions, config.image.encoder, config.text.encoder
+    )
+}
+
+fn facts(config: &Config, steps: &[StepReport]) -> Vec<(String, String)> {
+    let seconds: f64 = steps.iter().map(|step| step.seconds.total()).sum();
+    let units = match config.distill.units {
+        Units::Absolute => "absolute",
+        Units::Relative => "relative",
+    };
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        fact("Pairs", config.distill.pairs.to_string()),
+        fact("Image size", format!("{0} × {0}", config.image.size)),
+        fact("Steps", format!("{} × {}", config.distill.rounds, config.distill.steps_per_round)),
+        fact("Time", duration(seconds)),
+        fact("ρ, λ", format!("{}, {} ({units})", config.distill.rho, config.distill.lambda())),
+        fact("Seed", config.seed.to_string()),
+    ]
+}
+
+fn notes(results: Option<&ResultFile>) -> Vec<String> {
+    let Some(ResultFile { evaluation, config }) = results else {
+        return vec!["Not evaluated yet: run `covmatch evaluate` on this folder.".to_owned()];
+    };
+    vec![
+        format!(
+            "Fresh models with pretrained encoders and random heads, trained on the pairs alone for {} epochs and tested \
+             on the whole test split: recall in percent, mean ± standard deviation over {} runs.",
+            config.epochs,
+            evaluation.runs.len()
+        ),
+        "The first row is the last epoch. Nothing was chosen on the test split.".to_owned(),
+    ]
+}
+
+fn figures(steps: &[StepReport]) -> Vec<Figure> {
+    let curve = |name: &str, value: &dyn Fn(&StepReport) -> Option<f32>| Curve {
+        name: name.to_owned(),
+        points: steps.iter().filter_map(|step| Some((step.step as f64, f64::from(value(step)?)))).collect(),
+    };
+    let cov = [curve("L_cov", &|step| Some(step.cov))];
+    let feat = [curve("image", &|step| Some(step.feat_v)), curve("text", &|step| Some(step.feat_l))];
+    let online = [curve("InfoNCE", &|step| step.info_nce)];
+    vec![
+        Figure::plot("Cross-covariance loss", "step", "L_cov", &cov, Scale::Log),
+        Figure::plot("Mean feature loss", "step", "L_feat", &feat, Scale::Log),
+        Figure::plot("Online model", "step", "InfoNCE", &online, Scale::Linear),
+    ]
+}
+
+/// Some pairs, evenly spaced, before and after.
+fn pair_views(folder: &Path, experiment: &Experiment, set: &DistilledSet) -> anyhow::Result<Vec<PairView>> {
+    let before = initial_pairs(experiment)?;
+    let infos = pair_infos(&folder.join("metadata.jsonl"))?;
+    let normalization = set.about.normalization();
+    let (count, shown) = (infos.len(), infos.len().min(SHOWN));
+    let view = |at: usize| {
+        let index = at * count / shown;
+        PairView {
+            before: picture(&before.inputs.pixels, index, &normalization),
+            after: picture(&set.pairs.pixels, index, &normalization),
+            init_caption: infos[index].init_caption.clone(),
+            nearest_caption: infos[index].nearest_caption.clone().unwrap_or_default(),
+        }
+    };
+    Ok((0..shown).map(view).collect())
+}
+
+fn pair_infos(path: &Path) -> anyhow::Result<Vec<PairInfo>> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,53 @@
+//! Results as files and as tables.
+
+use std::path::Path;
+
+use covmatch::config::TrainConfig;
+use covmatch::evaluate::{Evaluation, Recalls, Spread};
+use covmatch::files;
+use covmatch::report::{Cell, Row, Table};
+use serde::{Deserialize, Serialize};
+
+/// `results.json`: the evaluation of a set with the encoders that it was made with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// What was measured.
+    pub evaluation: Evaluation,
+    /// How.
+    pub config: TrainConfig,
+}
+
+impl ResultFile {
+    const NAME: &str = "results.json";
+
+    /// Writes the file into `folder`.
+    pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
+        Ok(files::write(&folder.join(Self::NAME), serde_json::to_string_pretty(self)?.as_bytes())?)
+    }
+
+    /// The file of `folder`; none if the set was not evaluated.
+    pub fn load(folder: &Path) -> anyhow::Result<Option<Self>> {
+        let path = folder.join(Self::NAME);
+        match path.is_file() {
+            true => Ok(Some(serde_json::from_slice(&std::fs::read(path)?)?)),
+            false => Ok(None),
+        }
+    }
+}
+
+/// The table of labelled evaluations: last epoch, and the epoch chosen on the validation split where there is one.
+pub fn results_table(evaluations: &[(String, &Evaluation)]) -> Table {
+    let mut rows = Vec::new();
+    for (label, evaluation) in evaluations {
+        rows.push(row(label, &evaluation.last));
+        if let Some(chosen) = &evaluation.chosen {
+            rows.push(row(&format!("{label}, epoch chosen on val"), chosen));
+        }
+    }
+    Table { columns: Recalls::NAMES.map(str::to_owned).to_vec(), rows }
+}
+
+fn row(label: &str, spread: &Spread) -> Row {
+    let cell = |i: usize| Some(Cell { mean: spread.mean[i], std: spread.std.map(|std| std[i]) });
+    Row { label: label.to_owned(), cells: (0..Recalls::NAMES.len()).map(cell).collect() }
+}

@@ -1,0 +1,215 @@
+//! An experiment as a file: data, encoders, heads, distillation, evaluation.
+//!
+//! Every quantity of the paper is a field, and a field that is left out has the paper's value. Paths are relative to the
+//! working directory. [`Config::read`] takes a TOML file and overrides of the form `distill.pairs=200`.
+
+mod data;
+mod distill;
+mod error;
+mod sections;
+
+pub use data::DataConfig;
+pub use distill::{DistillConfig, Init, OnlineConfig, OnlineUpdate, Target, Units};
+pub use error::ConfigError;
+pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Seed;
+
+/// A whole experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Decides everything that is random.
+    #[serde(default)]
+    pub seed: u64,
+    /// What to distil.
+    pub data: DataConfig,
+    /// The image or video encoder.
+    pub image: ImageConfig,
+    /// The text encoder.
+    pub text: TextConfig,
+    /// The projection heads and the similarity.
+    #[serde(default)]
+    pub head: HeadConfig,
+    /// How the synthetic pairs are learned.
+    #[serde(default)]
+    pub distill: DistillConfig,
+    /// How the model that they are matched on is trained between steps.
+    #[serde(default)]
+    pub online: OnlineConfig,
+    /// How a model is trained on the pairs to evaluate them.
+    #[serde(default = "TrainConfig::on_pairs")]
+    pub evaluate: TrainConfig,
+    /// How a model is trained on all data, as the upper bound.
+    #[serde(default = "TrainConfig::on_everything")]
+    pub train: TrainConfig,
+    /// What a run writes down about itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunInfo>,
+}
+
+/// What a run writes down about itself, in `run.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunInfo {
+    /// Version of covmatch that began it.
+    pub version: String,
+    /// Fingerprint of the dataset.
+    pub data_fingerprint: String,
+}
+
+impl Config {
+    /// The experiment of the file at `path`, with each of `overrides` (`key=value`, dots between sections) set.
+    pub fn read(path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|cause| ConfigError::Read { path: name.clone(), cause })?;
+        Self::parse(&name, &text, overrides)
+    }
+
+    /// The experiment of a TOML document; `name` is what errors call it.
+    pub fn parse(name: &str, text: &str, overrides: &[String]) -> Result<Self, ConfigError> {
+        let invalid = |cause: &dyn std::fmt::Display| ConfigError::Invalid {
+            path: name.to_owned(),
+            cause: cause.to_string().trim_end().to_owned(),
+        };
+        let config = if overrides.is_empty() {
+            // Parsed from the text, so that an error shows its line.
+            toml::from_str::<Config>(text).map_err(|cause| invalid(&cause))?
+        } else {
+            let mut table: toml::Table = text.parse().map_err(|cause| invalid(&cause))?;
+            for pair in overrides {
+                set(&mut table, pair)?;
+            }
+            table.try_into::<Config>().map_err(|cause| invalid(&cause))?
+        };
+        config.checked(name)
+    }
+
+    /// The TOML document of this experiment, every field written out.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        toml::to_string(self).map_err(|cause| ConfigError::Write { cause: cause.to_string() })
+    }
+
+    /// The seed of all random streams.
+    pub fn seed(&self) -> Seed {
+        Seed(self.seed)
+    }
+
+    /// The same experiment, if every value can be used; `name` is what errors call it.
+    pub fn checked(self, name: &str) -> Result<Self, ConfigError> {
+        let problems = [
+            self.data.problem(),
+            self.image.problem(),
+            self.head.problem(),
+            self.distill.problem(),
+            self.online.problem(),
+            self.evaluate.problem("evaluate"),
+            self.train.problem("train"),
+        ];
+        match problems.into_iter().flatten().next() {
+            Some(cause) => Err(ConfigError::Invalid { path: name.to_owned(), cause }),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Sets one `key=value` in `table`.
+fn set(table: &mut toml::Table, pair: &str) -> Result<(), ConfigError> {
+    let wrong = |cause: String| ConfigError::Override { pair: pair.to_owned(), cause };
+    let (key, value) = pair.split_once('=').ok_or_else(|| wrong("it has no '='".to_owned()))?;
+    let (key, value) = (key.trim(), value.trim());
+    let mut names = key.split('.').collect::<Vec<_>>();
+    let last = names.pop().filter(|last| !last.is_empty()).ok_or_else(|| wrong("it names no field".to_owned()))?;
+    let mut section = table;
+    for name in names {
+        let entry = section.entry(name).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        section = entry.as_table_mut().ok_or_else(|| wrong(format!("'{name}' is a value, not a section")))?;
+    }
+    section.insert(last.to_owned(), value_of(value));
+    Ok(())
+}
+
+/// A TOML value, or the text itself where quotes were left out.
+fn value_of(text: &str) -> toml::Value {
+    let document = format!("value = {text}").parse::<toml::Table>();
+    let value = document.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    const SMALL: &str = r#"
+        [data]
+        annotations = "pairs.csv"
+        [image]
+        encoder = "nfnet_l0"
+        weights = "nfnet.safetensors"
+        [text]
+        encoder = "bert-base-uncased"
+        weights = "bert"
+    "#;
+
+    fn parse(overrides: &[&str]) -> Result<Config, ConfigError> {
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        Config::parse("small.toml", SMALL, &overrides)
+    }
+
+    #[test]
+    fn what_is_left_out_has_the_paper_s_value() {
+        let config = parse(&[]).unwrap();
+        let DistillConfig { real_batch, momentum, rounds, steps_per_round, .. } = config.distill;
+        assert_eq!((real_batch, momentum, rounds, steps_per_round), (128, 0.5, 200, 50));
+        assert_eq!((config.head.width, config.head.depth, config.head.tau), (2304, 2, 0.07));
+        assert_eq!((config.evaluate.epochs, config.evaluate.batch, config.evaluate.runs), (100, 128, 5));
+        assert_eq!((config.online.rates.lr_encoder, config.online.rates.lr_head), (0.01, 0.1));
+    }
+
+    #[test]
+    fn an_override_sets_a_field_and_leaves_the_others() {
+        let config =
+            parse(&["distill.pairs=200", "seed = 7", "text.pooling=mean", "online.rates.lr_head=0.5"]).unwrap();
+        assert_eq!((config.distill.pairs, config.seed), (200, 7));
+        assert_eq!(config.text.pooling, PoolingName::Mean);
+        assert_eq!(config.online.rates.lr_head, 0.5);
+        assert_eq!(config.distill.rounds, parse(&[]).unwrap().distill.rounds);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let cases: [(&[&str], &str); 8] = [
+            (&["distill.pair=200"], "pair"),
+            (&["distill.pairs"], "no '='"),
+            (&["seed.x=1"], "'seed' is a value"),
+            (&["distill.pairs=1"], "distill.pairs"),
+            (&["distill.momentum=1.5"], "distill.momentum"),
+            (&["head.depth=4"], "head.depth"),
+            (&["evaluate.runs=0"], "evaluate.runs"),
+            (&["distill.units=metres"], "metres"),
+        ];
+        for (overrides, word) in cases {
+            let overrides = [&["seed=1"], overrides].concat();
+            let error = parse(&overrides).unwrap_err().to_string();
+            assert!(error.contains(word), "{overrides:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_shows_its_line() {
+        let error = Config::parse("bad.toml", &SMALL.replace("[text]", "wieghts = 3\n[text]"), &[]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("bad.toml") && text.contains("wieghts") && text.contains("line 8"), "{text}");
+    }
+
+    #[test]
+    fn writing_and_reading_give_the_same_experiment() {
+        let config = parse(&["distill.synthetic_batch=64", "distill.units=absolute", "data.cache=c"]).unwrap();
+        assert_eq!(Config::parse("again", &config.to_toml().unwrap(), &[]).unwrap(), config);
+    }
+}

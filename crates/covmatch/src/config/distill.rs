@@ -1,0 +1,196 @@
+//! `[distill]` and `[online]`: how the synthetic pairs are learned.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{first, require};
+use super::sections::rates_problem;
+use crate::model::TrainRates;
+
+/// How the synthetic pairs are learned.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DistillConfig {
+    /// Synthetic pairs, `N`.
+    pub pairs: usize,
+    /// The real cross-covariance is matched times `rho`.
+    pub rho: f32,
+    /// Weight of `L_feat` against `L_cov`, in the units below: the paper's 0.1 in absolute units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lambda: Option<f32>,
+    /// What learning rates and `lambda` are measured in.
+    pub units: Units,
+    /// Learning rate of the pixels: the paper's 1.0 in absolute units; in relative units the first step's change
+    /// relative to the pixels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lr_img: Option<f32>,
+    /// Learning rate of the embedded captions, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lr_txt: Option<f32>,
+    /// Momentum of both.
+    pub momentum: f32,
+    /// Times that the model starts again from its pretrained encoders.
+    pub rounds: usize,
+    /// Steps of a round, `T`.
+    pub steps_per_round: usize,
+    /// Real pairs in a step.
+    pub real_batch: usize,
+    /// Synthetic pairs in a step, drawn anew each time; all of them if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthetic_batch: Option<usize>,
+    /// Which modality is learned; the other keeps its initial values.
+    pub distil: Target,
+    /// Where the synthetic pairs start.
+    pub init: Init,
+    /// Whether real pictures are augmented.
+    pub augment: bool,
+}
+
+/// What learning rates and `lambda` are measured in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Units {
+    /// `L = L_cov + lambda L_feat` and plain learning rates: the paper's numbers, for its encoders.
+    Absolute,
+    /// `L = L_cov / ||C_T||^2 + lambda L_feat / z`, and learning rates as relative changes: numbers that carry over
+    /// between encoders.
+    #[default]
+    Relative,
+}
+
+/// Which modality is learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Target {
+    /// Pixels and embedded captions.
+    #[default]
+    Both,
+    /// Pixels alone.
+    Image,
+    /// Embedded captions alone.
+    Text,
+}
+
+/// Where the synthetic pairs start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Init {
+    /// At real pairs of the train split.
+    #[default]
+    Real,
+    /// At Gaussian noise with the statistics of pixels and of embedded captions.
+    Noise,
+}
+
+impl Default for DistillConfig {
+    fn default() -> Self {
+        Self {
+            pairs: 100,
+            rho: 1.0,
+            lambda: None,
+            units: Units::Relative,
+            lr_img: None,
+            lr_txt: None,
+            momentum: 0.5,
+            rounds: 200,
+            steps_per_round: 50,
+            real_batch: 128,
+            synthetic_batch: None,
+            distil: Target::Both,
+            init: Init::Real,
+            augment: true,
+        }
+    }
+}
+
+impl DistillConfig {
+    /// Steps of the whole run.
+    pub fn steps(&self) -> u64 {
+        self.rounds as u64 * self.steps_per_round as u64
+    }
+
+    /// Weight of `L_feat` against `L_cov`.
+    pub fn lambda(&self) -> f32 {
+        self.lambda.unwrap_or(match self.units {
+            Units::Absolute => 0.1,
+            Units::Relative => 10.0,
+        })
+    }
+
+    /// Learning rate of the pixels.
+    pub fn lr_img(&self) -> f32 {
+        self.lr_img.unwrap_or_else(|| self.units.default_rate())
+    }
+
+    /// Learning rate of the embedded captions.
+    pub fn lr_txt(&self) -> f32 {
+        self.lr_txt.unwrap_or_else(|| self.units.default_rate())
+    }
+
+    /// Synthetic pairs in a step.
+    pub fn synthetic_batch(&self) -> usize {
+        self.synthetic_batch.unwrap_or(self.pairs).min(self.pairs)
+    }
+
+    pub(super) fn problem(&self) -> Option<String> {
+        let finite = |x: f32| x >= 0.0 && x.is_finite();
+        let two = "at least 2, as a covariance needs two pairs";
+        first([
+            require(self.pairs >= 2, "distill.pairs", two, self.pairs),
+            require(self.real_batch >= 2, "distill.real_batch", two, self.real_batch),
+            require(self.synthetic_batch() >= 2, "distill.synthetic_batch", two, self.synthetic_batch()),
+            require(self.rounds > 0, "distill.rounds", "at least 1", self.rounds),
+            require(self.steps_per_round > 0, "distill.steps_per_round", "at least 1", self.steps_per_round),
+            require(finite(self.rho), "distill.rho", "0 or more", self.rho),
+            require(finite(self.lambda()), "distill.lambda", "0 or more", self.lambda()),
+            require(finite(self.lr_img()), "distill.lr_img", "0 or more", self.lr_img()),
+            require(finite(self.lr_txt()), "distill.lr_txt", "0 or more", self.lr_txt()),
+            require((0.0..1.0).contains(&self.momentum), "distill.momentum", "in [0, 1)", self.momentum),
+        ])
+    }
+}
+
+impl Units {
+    fn default_rate(self) -> f32 {
+        match self {
+            Units::Absolute => 1.0,
+            Units::Relative => 0.015,
+        }
+    }
+}
+
+/// How the model that the pairs are matched on is trained between steps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OnlineConfig {
+    /// What it is trained on.
+    pub update: OnlineUpdate,
+    /// Learning rates, momentum and weight decay.
+    pub rates: TrainRates,
+    /// Whether the transformer layers of the text encoder are trained.
+    pub train_text_encoder: bool,
+}
+
+/// What the model is trained on between steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnlineUpdate {
+    /// Real pairs.
+    #[default]
+    Real,
+    /// The synthetic pairs.
+    Synthetic,
+    /// Nothing: the model of a round stays as it starts.
+    None,
+}
+
+impl Default for OnlineConfig {
+    fn default() -> Self {
+        Self { update: OnlineUpdate::Real, rates: TrainRates::default(), train_text_encoder: true }
+    }
+}
+
+impl OnlineConfig {
+    pub(super) fn problem(&self) -> Option<String> {
+        rates_problem(&self.rates, "online.rates")
+    }
+}

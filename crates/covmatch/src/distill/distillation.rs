@@ -1,0 +1,326 @@
+//! The state of a distillation, and its step.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use burn::tensor::{Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use super::DistillError;
+use super::calibration::{Scale, rms};
+use super::matching::{Matched, RealStatistics, match_pairs};
+use super::synthetic::Synthetic;
+use crate::config::OnlineUpdate;
+use crate::data::loader::{Ahead, Augment, Batch, Prefetch};
+use crate::encoders::Mode;
+use crate::experiment::Experiment;
+use crate::model::{Model, ModelOptimizer};
+
+/// A distillation between two steps.
+pub struct Distillation {
+    experiment: Experiment,
+    scale: Scale,
+    synthetic: Synthetic,
+    /// Steps that are done.
+    done: u64,
+    /// The model of the round that has begun; none between rounds.
+    online: Option<Online>,
+    matching_batches: Batches,
+    online_batches: Batches,
+}
+
+/// The model that the pairs are matched on, and its momentum.
+#[derive(Clone, Debug)]
+pub struct Online {
+    /// The model.
+    pub model: Model,
+    /// Its momentum.
+    pub optimizer: ModelOptimizer,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// Number of the step, from 0.
+    pub step: u64,
+    /// Its round, from 0.
+    pub round: u64,
+    /// `L_cov`, in the paper's units.
+    pub cov: f32,
+    /// `L_feat` of the images.
+    pub feat_v: f32,
+    /// `L_feat` of the captions.
+    pub feat_l: f32,
+    /// The weighted sum that is minimised.
+    pub loss: f32,
+    /// InfoNCE of the online step; none where it is left out.
+    pub info_nce: Option<f32>,
+    /// Root mean square of the pixels' gradient.
+    pub grad_img: f32,
+    /// Root mean square of the captions' gradient.
+    pub grad_txt: f32,
+    /// Root mean square of the pixels after the step.
+    pub rms_img: f32,
+    /// Root mean square of the embedded captions after the step.
+    pub rms_txt: f32,
+    /// Where the time went.
+    pub seconds: PhaseSeconds,
+}
+
+/// Seconds of a step's phases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSeconds {
+    /// Waiting for batches.
+    pub data: f64,
+    /// Forward pass of the real batch.
+    pub real: f64,
+    /// Forward and backward pass of the synthetic pairs, and their update.
+    pub synthetic: f64,
+    /// Online step.
+    pub online: f64,
+}
+
+impl PhaseSeconds {
+    /// The whole step.
+    pub fn total(&self) -> f64 {
+        self.data + self.real + self.synthetic + self.online
+    }
+
+    /// The sums of both, phase by phase.
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            data: self.data + other.data,
+            real: self.real + other.real,
+            synthetic: self.synthetic + other.synthetic,
+            online: self.online + other.online,
+        }
+    }
+}
+
+impl Distillation {
+    /// The distillation of `experiment` before its first step.
+    pub fn new(experiment: Experiment) -> Result<Self, DistillError> {
+        let model = experiment.model(experiment.config.seed(), 0);
+        let synthetic = Synthetic::init(&experiment, &model)?;
+        let scale = Scale::new(&experiment, &model, &synthetic)?;
+        Self::at(experiment, scale, synthetic, 0, None)
+    }
+
+    /// The distillation of `experiment` after `done` steps.
+    pub(super) fn at(
+        experiment: Experiment,
+        scale: Scale,
+        synthetic: Synthetic,
+        done: u64,
+        online: Option<Online>,
+    ) -> Result<Self, DistillError> {
+        let per_round = experiment.config.distill.steps_per_round as u64;
+        let online_done = done / per_round * (per_round - 1) + done % per_round;
+        let matching_batches = Batches::new(&experiment, "matching", done)?;
+        let online_batches = Batches::new(&experiment, "online", online_done)?;
+        Ok(Self { experiment, scale, synthetic, done, online, matching_batches, online_batches })
+    }
+
+    /// What is distilled.
+    pub fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// The constants of the run.
+    pub fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The pairs as they are now.
+    pub fn synthetic(&self) -> &Synthetic {
+        &self.synthetic
+    }
+
+    /// Steps that are done.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Whether all steps are done.
+    pub fn finished(&self) -> bool {
+        self.done >= self.experiment.config.distill.steps()
+    }
+
+    /// The model of the round that has begun; none between rounds.
+    pub(super) fn online(&self) -> Option<&Online> {
+        self.online.as_ref()
+    }
+
+    /// Takes one step. After an error the state is that before the step.
+    pub fn step(&mut self) -> Result<StepReport, DistillError> {
+        let before = self.synthetic.clone();
+        let report = self.try_step();
+        match report {
+            Ok(_) => self.done += 1,
+            Err(_) => self.synthetic = before,
+        }
+        report
+    }
+
+    fn try_step(&mut self) -> Result<StepReport, DistillError> {
+        let per_round = self.experiment.config.distill.steps_per_round as u64;
+        let (round, position) = (self.done / per_round, self.done % per_round);
+        let mut clock = Clock::start();
+        let online = self.online.take().unwrap_or_else(|| self.begin_round(round));
+        let model = self.online.insert(online).model.clone();
+        let report = self.match_step(&model, &mut clock)?;
+        drop(model); // so that the online step updates its weights in place
+        let info_nce = if position + 1 < per_round {
+            self.online_step(&mut clock)?
+        } else {
+            self.online = None; // the model is thrown away: nothing to train it for
+            None
+        };
+        Ok(StepReport { info_nce, seconds: clock.seconds, ..report })
+    }
+
+    /// A model for `round`.
+    fn begin_round(&self, round: u64) -> Online {
+        let model = self.experiment.model(self.experiment.config.seed(), round);
+        let trains_text = self.experiment.config.online.train_text_encoder;
+        let model = if trains_text { model } else { model.with_frozen_text() };
+        Online { model, optimizer: ModelOptimizer::default() }
+    }
+
+    /// Moves the pairs one step closer to the real ones.
+    fn match_step(&mut self, model: &Model, clock: &mut Clock) -> Result<StepReport, DistillError> {
+        let config = self.experiment.config.distill;
+        let batch = self.matching_batches.next()?;
+        clock.lap(|seconds| &mut seconds.data);
+        let real = model.inputs(batch, &mut Mode::Eval, &self.experiment.device)?;
+        let real = RealStatistics::new(model, real)?;
+        clock.lap(|seconds| &mut seconds.real);
+
+        let rows = self.rows();
+        let inputs = match &rows {
+            Some(rows) => self.synthetic.inputs.select(rows),
+            None => self.synthetic.inputs.clone(),
+        };
+        let objective = self.scale.objective(&config);
+        let matched = match_pairs(model, &real, inputs, objective, config.distil)?;
+        let report = self.report(&matched)?;
+        let synthetic = self.synthetic.clone();
+        self.synthetic = synthetic.step(matched.gradients, rows.as_ref(), self.scale.rates(&config));
+        let (rms_img, rms_txt) = (rms(self.synthetic.inputs.pixels.clone()), rms(self.synthetic.inputs.text.clone()));
+        clock.lap(|seconds| &mut seconds.synthetic);
+        Ok(StepReport { rms_img, rms_txt, ..report })
+    }
+
+    /// The losses and gradients of a step, if they are finite.
+    fn report(&self, matched: &Matched) -> Result<StepReport, DistillError> {
+        let config = &self.experiment.config.distill;
+        let Matched { cov, feat_v, feat_l, ref gradients } = *matched;
+        let loss = self.scale.cov * cov + self.scale.feat * (feat_v + feat_l);
+        let grad_img = gradients.pixels.clone().map_or(0.0, rms);
+        let grad_txt = gradients.text.clone().map_or(0.0, rms);
+        for (what, value) in [("the loss", loss), ("the pixels' gradient", grad_img), ("the text's gradient", grad_txt)]
+        {
+            self.finite(what, value)?;
+        }
+        Ok(StepReport {
+            step: self.done,
+            round: self.done / config.steps_per_round as u64,
+            cov,
+            feat_v,
+            feat_l,
+            loss,
+            info_nce: None,
+            grad_img,
+            grad_txt,
+            rms_img: 0.0,
+            rms_txt: 0.0,
+            seconds: PhaseSeconds::default(),
+        })
+    }
+
+    fn finite(&self, what: &'static str, value: f32) -> Result<(), DistillError> {
+        let Scale { lr_img, lr_txt, .. } = self.scale;
+        match value.is_finite() {
+            true => Ok(()),
+            false => Err(DistillError::NotFinite { what, step: self.done, lr_img, lr_txt }),
+        }
+    }
+
+    /// The synthetic pairs of this step: the first of a fresh shuffle; `None` for all of them.
+    fn rows(&self) -> Option<Tensor<1, Int>> {
+        let config = &self.experiment.config.distill;
+        let (all, some) = (config.pairs, config.synthetic_batch());
+        if some == all {
+            return None;
+        }
+        let shuffled = self.experiment.config.seed().stream("synthetic.rows", self.done).shuffle(all as u32);
+        let rows: Vec<i64> = shuffled.into_iter().take(some).map(i64::from).collect();
+        Some(Tensor::from_data(TensorData::new(rows, [some]), &self.experiment.device))
+    }
+
+    /// Trains the model of the round one step. Returns the loss before it.
+    fn online_step(&mut self, clock: &mut Clock) -> Result<Option<f32>, DistillError> {
+        let config = self.experiment.config.online;
+        let mut dropout = self.experiment.config.seed().stream("online.dropout", self.done);
+        let mode = &mut Mode::Train(&mut dropout);
+        let batch = match config.update {
+            OnlineUpdate::Real => Some(self.online_batches.next()?),
+            OnlineUpdate::Synthetic => None,
+            OnlineUpdate::None => return Ok(None),
+        };
+        clock.lap(|seconds| &mut seconds.data);
+        let Some(Online { model, mut optimizer }) = self.online.take() else { return Ok(None) };
+        let inputs = match batch {
+            Some(batch) => model.inputs(batch, mode, &self.experiment.device)?,
+            None => self.synthetic.inputs.clone(),
+        };
+        let tau = self.experiment.config.head.tau;
+        let (model, loss) = model.train_step(inputs, tau, config.rates, &mut optimizer, mode)?;
+        self.online = Some(Online { model, optimizer });
+        clock.lap(|seconds| &mut seconds.online);
+        self.finite("the InfoNCE of the online step", loss)?;
+        Ok(Some(loss))
+    }
+}
+
+/// Real batches of one purpose, made ahead.
+struct Batches {
+    queue: Prefetch<Batch>,
+}
+
+impl Batches {
+    fn new(experiment: &Experiment, purpose: &str, first: u64) -> Result<Self, DistillError> {
+        let config = &experiment.config.distill;
+        let augment = if config.augment { Augment::Protocol } else { Augment::None };
+        let loader = experiment.train_loader(experiment.config.seed(), purpose, config.real_batch, augment)?;
+        Ok(Self { queue: Prefetch::new(Arc::new(loader), first, Ahead::default()) })
+    }
+
+    fn next(&mut self) -> Result<Batch, DistillError> {
+        // Training batches have no end: the queue is empty only after an error that was already reported.
+        let ended = || crate::data::DataError::Transform {
+            picture: "a training batch".to_owned(),
+            cause: "no more batches are made after an error".to_owned(),
+        };
+        Ok(self.queue.next().unwrap_or_else(|| Err(ended()))?)
+    }
+}
+
+/// Divides the time of a step between its phases.
+struct Clock {
+    last: Instant,
+    seconds: PhaseSeconds,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { last: Instant::now(), seconds: PhaseSeconds::default() }
+    }
+
+    /// Adds the time since the last lap to a phase.
+    fn lap(&mut self, phase: impl FnOnce(&mut PhaseSeconds) -> &mut f64) {
+        let now = Instant::now();
+        *phase(&mut self.seconds) += (now - self.last).as_secs_f64();
+        self.last = now;
+    }
+}

@@ -1,0 +1,103 @@
+//! Why a distillation stops.
+
+use crate::config::ConfigError;
+use crate::data::DataError;
+use crate::encoders::EncoderError;
+use crate::encoders::weights::WeightsError;
+use crate::experiment::ExperimentError;
+use crate::files::WriteError;
+use crate::model::ModelError;
+use crate::tensor_file::TensorFileError;
+
+/// Why a distillation stops.
+#[derive(Debug, thiserror::Error)]
+pub enum DistillError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// An encoder refuses its input.
+    #[error(transparent)]
+    Encoder(#[from] EncoderError),
+    /// The experiment cannot be opened.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The model cannot be loaded.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A checkpoint or a set cannot be read or written.
+    #[error(transparent)]
+    File(#[from] TensorFileError),
+    /// The weights of a checkpoint cannot be read or written.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// A file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The metrics cannot be kept.
+    #[error(transparent)]
+    Metrics(#[from] crate::metrics::MetricsError),
+    /// A loss or a gradient is not a finite number.
+    #[error(
+        "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \
+         smaller rates (now lr_img {lr_img}, lr_txt {lr_txt}), or units = \"relative\""
+    )]
+    NotFinite {
+        /// Which quantity.
+        what: &'static str,
+        /// The step.
+        step: u64,
+        /// Learning rate of the pixels, absolute.
+        lr_img: f32,
+        /// Learning rate of the embedded captions, absolute.
+        lr_txt: f32,
+    },
+    /// Gradients vanish where the rates are calibrated.
+    #[error(
+        "cannot calibrate learning rates: the gradient of the {what} is {rms} at the initial pairs; set \
+         units = \"absolute\" and the rates by hand, or check the encoder's weights"
+    )]
+    Calibration {
+        /// Pixels or captions.
+        what: &'static str,
+        /// Root mean square of the gradient.
+        rms: f32,
+    },
+    /// A folder to resume from holds no usable checkpoint.
+    #[error(
+        "{path} holds no checkpoint to resume from{cause}; start again with `covmatch distill CONFIG --out {path}`"
+    )]
+    NothingToResume {
+        /// The folder.
+        path: String,
+        /// What was found instead.
+        cause: String,
+    },
+    /// A folder already holds a run.
+    #[error("{path} already holds a run: resume it with `covmatch distill --resume {path}`, or choose another --out")]
+    Occupied {
+        /// The folder.
+        path: String,
+    },
+    /// The data is not that of the run.
+    #[error(
+        "the dataset has changed since this run began (fingerprint {now}, was {then}): a resumed run would not be one \
+         run; start again in another folder"
+    )]
+    OtherData {
+        /// Fingerprint at the beginning.
+        then: String,
+        /// Fingerprint now.
+        now: String,
+    },
+    /// The run was interrupted.
+    #[error("interrupted after step {step}; resume with `covmatch distill --resume {path}`")]
+    Interrupted {
+        /// Steps that are done.
+        step: u64,
+        /// The folder.
+        path: String,
+    },
+}

@@ -1,0 +1,92 @@
+//! The matching step: how far the synthetic pairs are from the real ones, and which way to move them.
+//!
+//! ```text
+//! L = w_cov L_cov + w_feat (L_feat_v + L_feat_l)
+//! ```
+//! The weights of `L` are 1 and `lambda` in the paper's units. Dropout is off, the model is frozen, and nothing is
+//! tracked on the real side. The gradient of `L_cov` is computed in closed form at the features, and enters the
+//! encoders' backward pass as the linear function that has it.
+
+use burn::module::Module;
+
+use super::synthetic::PairGradients;
+use crate::config::Target;
+use crate::encoders::{EncoderError, Mode};
+use crate::losses::cross_covariance::Features;
+use crate::losses::{CovarianceLoss, covariance_loss, feature_loss};
+use crate::model::{Inputs, Model};
+
+/// The weights in `L`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The real cross-covariance is matched times `rho`.
+    pub rho: f32,
+    /// Weight of `L_cov`.
+    pub cov: f32,
+    /// Weight of each `L_feat`.
+    pub feat: f32,
+}
+
+/// The losses of a step, in the paper's units, and the gradients of `L`.
+#[derive(Clone, Debug)]
+pub struct Matched {
+    /// `L_cov`
+    pub cov: f32,
+    /// `L_feat` of the images.
+    pub feat_v: f32,
+    /// `L_feat` of the captions.
+    pub feat_l: f32,
+    /// Gradients of `L` with respect to the synthetic pairs.
+    pub gradients: PairGradients,
+}
+
+/// What the matching step needs to know of a real batch.
+#[derive(Clone, Debug)]
+pub struct RealStatistics {
+    /// `h` `[n, d]`
+    pub features: Features,
+    /// Means of `z` `[1, z]`
+    pub means: Features,
+}
+
+impl RealStatistics {
+    /// Those of `real` under `model`.
+    pub fn new(model: &Model, real: Inputs) -> Result<Self, EncoderError> {
+        let features = model.features(real, &mut Mode::Eval)?;
+        let z = model.project(features.clone(), &mut Mode::Eval)?;
+        Ok(Self { features, means: Features { image: z.image.mean_dim(0), text: z.text.mean_dim(0) } })
+    }
+}
+
+/// Matches `synthetic` to `real` under `model`; gradients are those of the modalities in `target`.
+pub fn match_pairs(
+    model: &Model,
+    real: &RealStatistics,
+    synthetic: Inputs,
+    objective: Objective,
+    target: Target,
+) -> Result<Matched, EncoderError> {
+    let frozen = model.clone().no_grad().train();
+    let Inputs { pixels, text, mask } = synthetic.autodiff();
+    let pixels = if target.image() { pixels.require_grad() } else { pixels };
+    let text = if target.text() { text.require_grad() } else { text };
+    let inputs = Inputs { pixels: pixels.clone(), text: text.clone(), mask };
+
+    let h = frozen.features(inputs, &mut Mode::Eval)?;
+    let values = Features { image: h.image.clone().inner(), text: h.text.clone().inner() };
+    let CovarianceLoss { loss: cov, image_gradient, text_gradient } =
+        covariance_loss(&real.features, &values, objective.rho);
+    let tangent =
+        (h.image.clone() * image_gradient.autodiff()).sum() + (h.text.clone() * text_gradient.autodiff()).sum();
+
+    let z = frozen.project(h, &mut Mode::Eval)?;
+    let feat_v = feature_loss(real.means.image.clone().autodiff(), z.image);
+    let feat_l = feature_loss(real.means.text.clone().autodiff(), z.text);
+    let (cov, v, l) = (cov.into_scalar::<f32>(), feat_v.clone().into_scalar(), feat_l.clone().into_scalar());
+
+    let total = tangent.mul_scalar(objective.cov) + (feat_v + feat_l).mul_scalar(objective.feat);
+    let mut gradients = total.backward();
+    let gradients =
+        PairGradients { pixels: pixels.grad_remove(&mut gradients), text: text.grad_remove(&mut gradients) };
+    Ok(Matched { cov, feat_v: v, feat_l: l, gradients })
+}

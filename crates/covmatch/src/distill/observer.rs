@@ -1,0 +1,48 @@
+//! What a run tells while it goes on.
+
+use std::path::Path;
+
+use super::calibration::Scale;
+use super::distillation::StepReport;
+
+/// Something that happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The run begins, or goes on, at this step of so many.
+    Started {
+        /// Steps that are done.
+        done: u64,
+        /// Steps of the whole run.
+        total: u64,
+        /// Steps of a round.
+        steps_per_round: u64,
+        /// Its constants.
+        scale: Scale,
+    },
+    /// A step is done.
+    Step(&'a StepReport),
+    /// A checkpoint is on the disk.
+    Saved(&'a Path),
+    /// Something that the user should know.
+    Warning(String),
+}
+
+/// Listens to a run and may ask it to stop.
+pub trait Observer {
+    /// Called for everything that happens.
+    fn event(&mut self, event: Event<'_>);
+
+    /// Asked after every step; `true` saves a checkpoint and stops.
+    fn stop(&mut self) -> bool {
+        false
+    }
+}
+
+/// Hears nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn event(&mut self, _event: Event<'_>) {}
+}

@@ -1,0 +1,157 @@
+//! A distilled set on the disk: a folder that PyTorch loads in two lines.
+//!
+//! ```text
+//! distilled.safetensors   image [N, 3, h, w] (clips: video [N, 3, t, h, w]), text [N, l, d_l], mask [N, l]
+//! images/0000.png ...     a view of the pictures, clipped to colours
+//! metadata.jsonl          for each pair: file_name, the caption it began with, the nearest train caption
+//! run.toml                the whole configuration, seed, fingerprint of the data, version
+//! README.md               a dataset card: how to load it, how it was made and evaluated
+//! metrics.jsonl           a line a step
+//! report.html             results, curves, pairs before and after
+//! ```
+//! With `metadata.jsonl` the folder is also an image folder as Hugging Face `datasets` reads it.
+
+mod adapt;
+mod card;
+mod pictures;
+
+pub use adapt::AdaptError;
+pub use card::card;
+pub use pictures::{file_name, picture, save_pictures};
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::data::transform::{ChannelOrder, Normalization};
+use crate::model::Inputs;
+use crate::tensor_file::{TensorFile, TensorFileError};
+
+/// Name of the file with the tensors.
+pub const FILE: &str = "distilled.safetensors";
+
+/// The pairs, and what a user of them must know.
+#[derive(Clone, Debug)]
+pub struct DistilledSet {
+    /// The pairs.
+    pub pairs: Inputs,
+    /// What they were made with.
+    pub about: About,
+}
+
+/// What a set was made with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The method.
+    pub method: String,
+    /// The image or video encoder.
+    pub image_encoder: String,
+    /// The text encoder; captions are embedded by it.
+    pub text_encoder: String,
+    /// Which vector stands for a caption: `cls` or `mean`.
+    pub pooling: String,
+    /// Order of the channels, `rgb` or `bgr`.
+    pub channels: String,
+    /// Mean of each channel; pixels are `(colour - mean) / std`, colours in 0..1.
+    pub mean: [f32; 3],
+    /// Divisor of each channel.
+    pub std: [f32; 3],
+    /// Steps of distillation.
+    pub step: u64,
+    /// Version of covmatch.
+    pub version: String,
+}
+
+/// One line of `metadata.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairInfo {
+    /// The view of the picture.
+    pub file_name: String,
+    /// The real image that the pair began with.
+    pub init_image: String,
+    /// The caption that the pair began with.
+    pub init_caption: String,
+    /// The train caption whose text feature is nearest to the pair's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nearest_caption: Option<String>,
+}
+
+impl About {
+    /// How the pixels are normalised.
+    pub fn normalization(&self) -> Normalization {
+        let order = if self.channels == "bgr" { ChannelOrder::Bgr } else { ChannelOrder::Rgb };
+        Normalization { order, mean: self.mean, std: self.std }
+    }
+
+    /// The name of a channel order.
+    pub fn channels_name(order: ChannelOrder) -> &'static str {
+        match order {
+            ChannelOrder::Rgb => "rgb",
+            ChannelOrder::Bgr => "bgr",
+        }
+    }
+}
+
+impl DistilledSet {
+    /// Writes `distilled.safetensors` in `folder`.
+    pub fn save(&self, folder: &Path) -> Result<(), TensorFileError> {
+        let mut file = TensorFile::default();
+        let [n, channels, frames, height, width] = self.pairs.pixels.dims();
+        match frames {
+            1 => file.put("image", self.pairs.pixels.clone().reshape([n, channels, height, width])),
+            _ => file.put("video", self.pairs.pixels.clone()),
+        }
+        file.put("text", self.pairs.text.clone());
+        file.put("mask", self.pairs.mask.clone());
+        let about = serde_json::to_value(&self.about).map_err(|cause| file.content(cause.to_string()))?;
+        for (key, value) in about.as_object().into_iter().flatten() {
+            let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            file.metadata.insert(key.clone(), word);
+        }
+        Ok(file.write(&folder.join(FILE))?)
+    }
+
+    /// Reads `distilled.safetensors` of `folder`.
+    pub fn load(folder: &Path, device: &Device) -> Result<Self, TensorFileError> {
+        let file = TensorFile::read(&folder.join(FILE))?;
+        let pixels = if file.contains("video") {
+            file.get("video", device)?
+        } else {
+            let pixels = file.get::<4>("image", device)?;
+            let [n, channels, height, width] = pixels.dims();
+            pixels.reshape([n, channels, 1, height, width])
+        };
+        let pairs = Inputs { pixels, text: file.get("text", device)?, mask: file.get("mask", device)? };
+        check_shapes(&file, &pairs)?;
+        Ok(Self { pairs, about: about(&file)? })
+    }
+}
+
+/// The words about a set; numbers and lists are JSON.
+fn about(file: &TensorFile) -> Result<About, TensorFileError> {
+    let text = |key: &str| file.about(key).map(str::to_owned);
+    let wrong = |key: &str| file.content(format!("has a '{key}' that cannot be read"));
+    let numbers = |key: &str| serde_json::from_str::<[f32; 3]>(file.about(key)?).map_err(|_| wrong(key));
+    Ok(About {
+        method: text("method")?,
+        image_encoder: text("image_encoder")?,
+        text_encoder: text("text_encoder")?,
+        pooling: text("pooling")?,
+        channels: text("channels")?,
+        mean: numbers("mean")?,
+        std: numbers("std")?,
+        step: file.about("step")?.parse().map_err(|_| wrong("step"))?,
+        version: text("version")?,
+    })
+}
+
+fn check_shapes(file: &TensorFile, pairs: &Inputs) -> Result<(), TensorFileError> {
+    let ([n, channels, ..], [n_text, l, _], [n_mask, l_mask]) =
+        (pairs.pixels.dims(), pairs.text.dims(), pairs.mask.dims());
+    if channels != 3 || n != n_text || n != n_mask || l != l_mask || n == 0 {
+        let shapes = format!("{:?}, {:?} and {:?}", pairs.pixels.dims(), pairs.text.dims(), pairs.mask.dims());
+        return Err(file.content(format!("has pixels, text and mask of shapes {shapes}, which do not fit together")));
+    }
+    Ok(())
+}

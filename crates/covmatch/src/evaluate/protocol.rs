@@ -1,0 +1,277 @@
+//! The evaluation protocol: fresh pretrained encoders and random heads, trained on the pairs alone, tested by retrieval.
+//!
+//! SGD with momentum on InfoNCE; each epoch visits all pairs once in a new order, the last batch may be smaller; the
+//! learning rates are multiplied by `decay` at half of the epochs. `run` number `r` has its own heads, orders and
+//! dropout. Synthetic pictures are never augmented.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use super::gallery::EncodedGallery;
+use super::retrieval::{Recalls, Spread};
+use crate::config::TrainConfig;
+use crate::data::loader::{Ahead, Augment, Prefetch};
+use crate::data::{DataError, Split};
+use crate::encoders::{EncoderError, Mode};
+use crate::engine::Seed;
+use crate::experiment::Experiment;
+use crate::model::{Inputs, Model, ModelOptimizer};
+
+/// Why an evaluation stops.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// An encoder refuses its input.
+    #[error(transparent)]
+    Encoder(#[from] EncoderError),
+    /// There is nothing to retrieve.
+    #[error("the dataset has no {split} split: add one to the annotations, or choose data that has it")]
+    EmptySplit {
+        /// The split.
+        split: Split,
+    },
+    /// The loss is not a finite number.
+    #[error(
+        "the loss is not finite in epoch {epoch} of run {run}: the pairs or the rates are out of scale; try smaller \
+         evaluate.rates"
+    )]
+    NotFinite {
+        /// The run.
+        run: usize,
+        /// The epoch.
+        epoch: usize,
+    },
+}
+
+/// What happens during an evaluation.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Progress {
+    /// An epoch is done.
+    Epoch {
+        /// The run, from 0.
+        run: usize,
+        /// The epoch, from 0.
+        epoch: usize,
+        /// Epochs of a run.
+        epochs: usize,
+        /// Mean loss of its steps.
+        loss: f32,
+    },
+    /// The model was tried on the validation split.
+    Validated {
+        /// The run, from 0.
+        run: usize,
+        /// Epochs that are done.
+        epochs: usize,
+        /// The recalls.
+        recalls: Recalls,
+    },
+    /// A run is done.
+    Tested {
+        /// The run, from 0.
+        run: usize,
+        /// The recalls of the last epoch.
+        recalls: Recalls,
+    },
+}
+
+/// One trained model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Test recalls after the last epoch.
+    pub last: Recalls,
+    /// Test recalls after the epoch with the best validation; none without validation.
+    pub chosen: Option<Recalls>,
+    /// Epochs that were done by then.
+    pub chosen_epochs: Option<usize>,
+    /// Mean loss of the last epoch.
+    pub loss: f32,
+}
+
+/// All repetitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// The repetitions.
+    pub runs: Vec<Run>,
+    /// Last epoch, mean and standard deviation.
+    pub last: Spread,
+    /// Epoch chosen on the validation split; none without validation.
+    pub chosen: Option<Spread>,
+}
+
+impl Evaluation {
+    fn of(runs: Vec<Run>) -> Option<Self> {
+        let last: Vec<Recalls> = runs.iter().map(|run| run.last).collect();
+        let chosen: Vec<Recalls> = runs.iter().filter_map(|run| run.chosen).collect();
+        let last = Spread::of(&last)?;
+        Some(Self { runs, last, chosen: Spread::of(&chosen) })
+    }
+}
+
+/// Trains `config.runs` models on `pairs` and tests them.
+pub fn evaluate_pairs(
+    experiment: &Experiment,
+    pairs: &Inputs,
+    config: &TrainConfig,
+    seed: Seed,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Evaluation, EvaluateError> {
+    let mut steps = |run: usize, epoch: usize| {
+        let n = pairs.len() as u32;
+        let order = seed.stream(&format!("evaluate.{run}.order"), epoch as u64).shuffle(n);
+        let batches: Vec<Vec<u32>> = order.chunks(config.batch).map(<[u32]>::to_vec).collect();
+        let select = |rows: Vec<u32>| {
+            let rows: Vec<i64> = rows.into_iter().map(i64::from).collect();
+            let count = rows.len();
+            pairs.select(&Tensor::from_data(TensorData::new(rows, [count]), &experiment.device))
+        };
+        let batches = batches.into_iter().filter(|rows| rows.len() > 1); // one pair has no negative
+        Ok(Box::new(batches.map(move |rows| Ok(Source::Pairs(select(rows))))) as Batches<'_>)
+    };
+    repeat(experiment, config, seed, "evaluate", &mut steps, progress)
+}
+
+/// Trains `config.runs` models on the whole train split and tests them.
+pub fn train_on_everything(
+    experiment: &Experiment,
+    config: &TrainConfig,
+    seed: Seed,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Evaluation, EvaluateError> {
+    let augment = if experiment.config.distill.augment { Augment::Protocol } else { Augment::None };
+    let mut steps = |run: usize, epoch: usize| {
+        let loader = experiment.train_loader(seed, &format!("train.{run}"), config.batch, augment)?;
+        let per_epoch = loader.batches_per_epoch();
+        let batches = Prefetch::new(Arc::new(loader), epoch as u64 * per_epoch, Ahead::default());
+        let batches = batches.take(per_epoch as usize).map(|batch| Ok(Source::Batch(batch?)));
+        Ok(Box::new(batches) as Batches<'_>)
+    };
+    repeat(experiment, config, seed, "train", &mut steps, progress)
+}
+
+/// What a step is trained on.
+enum Source {
+    /// Pairs that are embedded already.
+    Pairs(Inputs),
+    /// A batch of the data.
+    Batch(crate::data::loader::Batch),
+}
+
+/// The steps of an epoch.
+type Batches<'a> = Box<dyn Iterator<Item = Result<Source, EvaluateError>> + 'a>;
+
+/// Makes the steps of an epoch of a run.
+type Epochs<'a, 'b> = &'a mut dyn FnMut(usize, usize) -> Result<Batches<'b>, EvaluateError>;
+
+fn repeat(
+    experiment: &Experiment,
+    config: &TrainConfig,
+    seed: Seed,
+    purpose: &str,
+    steps: Epochs<'_, '_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Evaluation, EvaluateError> {
+    let mut runs = Vec::with_capacity(config.runs);
+    for run in 0..config.runs {
+        let mut training = Training { experiment, config, seed, purpose, run };
+        let outcome = training.run(steps, progress)?;
+        progress(Progress::Tested { run, recalls: outcome.last });
+        runs.push(outcome);
+    }
+    Evaluation::of(runs).ok_or(EvaluateError::EmptySplit { split: Split::Test })
+}
+
+/// One run.
+struct Training<'a> {
+    experiment: &'a Experiment,
+    config: &'a TrainConfig,
+    seed: Seed,
+    purpose: &'a str,
+    run: usize,
+}
+
+/// The best model on the validation split so far.
+struct Chosen {
+    model: Model,
+    epochs: usize,
+    avg: f64,
+}
+
+impl Training<'_> {
+    fn run(&mut self, steps: Epochs<'_, '_>, progress: &mut dyn FnMut(Progress)) -> Result<Run, EvaluateError> {
+        let mut model = self.experiment.model(self.run_seed(), 0);
+        if !self.config.train_text_encoder {
+            model = model.with_frozen_text();
+        }
+        let mut optimizer = ModelOptimizer::default();
+        let (mut chosen, mut loss) = (None, f32::NAN);
+        for epoch in 0..self.config.epochs {
+            let batches = steps(self.run, epoch)?;
+            (model, loss) = self.epoch(model, &mut optimizer, epoch, batches)?;
+            progress(Progress::Epoch { run: self.run, epoch, epochs: self.config.epochs, loss });
+            if self.validates(epoch + 1) {
+                let recalls = EncodedGallery::new(self.experiment, &model, Split::Val)?.recalls();
+                progress(Progress::Validated { run: self.run, epochs: epoch + 1, recalls });
+                chosen = better(chosen, &model, epoch + 1, recalls.avg());
+            }
+        }
+        let last = EncodedGallery::new(self.experiment, &model, Split::Test)?.recalls();
+        let chosen_recalls = match &chosen {
+            Some(chosen) if chosen.epochs == self.config.epochs => Some(last),
+            Some(chosen) => Some(EncodedGallery::new(self.experiment, &chosen.model, Split::Test)?.recalls()),
+            None => None,
+        };
+        Ok(Run { last, chosen: chosen_recalls, chosen_epochs: chosen.map(|chosen| chosen.epochs), loss })
+    }
+
+    /// A seed for this run alone.
+    fn run_seed(&self) -> Seed {
+        Seed(self.seed.stream(&format!("{}.run", self.purpose), self.run as u64).next_u64())
+    }
+
+    fn validates(&self, epochs: usize) -> bool {
+        let every = self.config.val_every;
+        let due = every > 0 && (epochs % every == 0 || epochs == self.config.epochs);
+        due && self.experiment.dataset.counts(Split::Val).images > 0
+    }
+
+    /// The model after an epoch, and the mean loss of its steps.
+    fn epoch(
+        &self,
+        mut model: Model,
+        optimizer: &mut ModelOptimizer,
+        epoch: usize,
+        batches: Batches<'_>,
+    ) -> Result<(Model, f32), EvaluateError> {
+        let rates = self.config.rates.scaled(self.config.rate_factor(epoch));
+        let mut dropout = self.run_seed().stream("dropout", epoch as u64);
+        let (mut sum, mut count) = (0.0, 0);
+        for source in batches {
+            let mode = &mut Mode::Train(&mut dropout);
+            let inputs = match source? {
+                Source::Pairs(pairs) => pairs,
+                Source::Batch(batch) => model.inputs(batch, mode, &self.experiment.device)?,
+            };
+            let tau = self.experiment.config.head.tau;
+            let (next, loss) = model.train_step(inputs, tau, rates, optimizer, mode)?;
+            if !loss.is_finite() {
+                return Err(EvaluateError::NotFinite { run: self.run, epoch });
+            }
+            (model, sum, count) = (next, sum + loss, count + 1);
+        }
+        Ok((model, sum / count.max(1) as f32))
+    }
+}
+
+/// The better of what was chosen and `model`; among equals the earlier one.
+fn better(chosen: Option<Chosen>, model: &Model, epochs: usize, avg: f64) -> Option<Chosen> {
+    match chosen {
+        Some(chosen) if chosen.avg >= avg => Some(chosen),
+        _ => Some(Chosen { model: model.clone(), epochs, avg }),
+    }
+}

@@ -1,0 +1,15 @@
+//! The losses of the paper: pure functions, tensors in, scalar out.
+//!
+//! | loss                                      | trains                                |
+//! |-------------------------------------------|---------------------------------------|
+//! | [`info_nce`]                              | the model, online and in evaluation   |
+//! | [`cross_covariance`]: `L_cov`             | the synthetic pairs                   |
+//! | [`feature_matching`]: `L_feat`            | the synthetic pairs                   |
+
+pub mod cross_covariance;
+pub mod feature_matching;
+pub mod info_nce;
+
+pub use cross_covariance::{CovarianceLoss, covariance_loss};
+pub use feature_matching::feature_loss;
+pub use info_nce::info_nce;

@@ -1,0 +1,47 @@
+//! What a run achieved, for people: a table of results, curves, pictures before and after, on one page.
+//!
+//! [`Table`] prints itself for terminals, Markdown, CSV and HTML; [`plot_svg`] draws curves; [`Report`] puts all of it
+//! into one HTML file that loads nothing, so that it can be mailed, archived and opened without a network.
+//!
+//! ```no_run
+//! use covmatch::report::{Cell, Curve, Figure, Report, Row, Scale, Table};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let cell = Cell { mean: 12.3, std: Some(0.4) };
+//! let row = Row { label: "CovMatch".into(), cells: vec![Some(cell)] };
+//! let loss = Curve { name: "total".into(), points: vec![(0.0, 1.5), (1.0, 0.5)] };
+//! let report = Report {
+//!     title: "Flickr30k in 100 pairs".into(),
+//!     results: Some(Table { columns: vec!["IR@1".into()], rows: vec![row] }),
+//!     curves: vec![Figure::plot("Loss", "step", "loss", &[loss], Scale::Log)],
+//!     ..Report::default()
+//! };
+//! report.save("report.html")?;
+//! # Ok(()) }
+//! ```
+
+mod embed;
+mod grid;
+mod html;
+mod plot;
+mod smooth;
+mod table;
+mod ticks;
+
+pub use grid::PairView;
+pub use html::{Figure, Report};
+pub use plot::{Curve, Scale, plot_svg};
+pub use table::{Cell, Row, Table};
+
+/// Why a report cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The file cannot be written.
+    #[error("cannot write {path}: {cause}; check that the folder exists, may be written to and has space left")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+}
