@@ -45,8 +45,10 @@ CASES = {
     "efficientnet_lite0": ("tf_efficientnet_lite0", 1.5, "minilm-l3", "cls"),
     "nfnet_l0": ("nfnet_l0", 1.0, "minilm-l6", "mean"),
 }
-# name: learning rates of pixels and text
-RATES = {"efficientnet_lite0": (0.005, 0.04), "nfnet_l0": (1.0, 1.0)}
+# name: learning rates of pixels and text. ReLU6 has kinks: over ten steps a few activations of EfficientNet come so close
+# to one that rounding to float32 pushes them over, the pixels' gradient jumps, and PyTorch in float32 is 5e-2 from PyTorch
+# in float64. Its pixels therefore stay where they are, and only those of the smooth NFNet are followed over the steps.
+RATES = {"efficientnet_lite0": (0.0, 0.04), "nfnet_l0": (0.007, 0.01)}
 
 
 class Model(nn.Module):
@@ -190,7 +192,7 @@ def entries(case, kind, dtype):
 def deviation(key, found, expected):
     """The largest difference as the test measures it: losses each by themselves, the rest by the largest element."""
     difference, size = (found.double() - expected).abs(), expected.abs()
-    return (difference / size).max() if key.startswith("loss") else difference.max() / size.max()
+    return (difference / size).max() if key.startswith("loss") else difference.max() / size.max().clamp(min=1e-30)
 
 
 def golden(case):

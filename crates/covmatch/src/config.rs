@@ -204,7 +204,7 @@ mod tests {
     fn a_mistake_in_the_file_shows_its_line() {
         let error = Config::parse("bad.toml", &SMALL.replace("[text]", "wieghts = 3\n[text]"), &[]).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("bad.toml") && text.contains("wieghts") && text.contains("line 8"), "{text}");
+        assert!(text.contains("bad.toml") && text.contains("wieghts") && text.contains("line 7"), "{text}");
     }
 
     #[test]

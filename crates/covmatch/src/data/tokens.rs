@@ -51,8 +51,18 @@ impl Tokenizer {
         };
         let path = file.display().to_string();
         let bytes = std::fs::read(&file).map_err(|cause| DataError::Read { path: path.clone(), cause })?;
-        let is_json = file.extension().is_some_and(|extension| extension == "json");
-        let inner = if is_json { tokenizers::Tokenizer::from_bytes(&bytes) } else { from_vocabulary(&bytes) };
+        match file.extension().is_some_and(|extension| extension == "json") {
+            true => Self::new(path, tokenizers::Tokenizer::from_bytes(&bytes)),
+            false => Self::from_vocabulary(&path, &bytes),
+        }
+    }
+
+    /// A vocabulary of one token a line with bert-base-uncased's settings; `name` is what errors call it.
+    pub fn from_vocabulary(name: &str, bytes: &[u8]) -> Result<Self, DataError> {
+        Self::new(name.to_owned(), from_vocabulary(bytes))
+    }
+
+    fn new(path: String, inner: tokenizers::Result<tokenizers::Tokenizer>) -> Result<Self, DataError> {
         match inner.and_then(with_protocol_settings) {
             Ok((inner, padding)) => Ok(Self { inner, padding, path }),
             Err(cause) => Err(DataError::Tokenizer { path, cause: cause.to_string() }),

@@ -42,7 +42,7 @@ pub enum DistillError {
     /// A loss or a gradient is not a finite number.
     #[error(
         "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \
-         smaller rates (now lr_img {lr_img}, lr_txt {lr_txt}), or units = \"relative\""
+         smaller rates (now lr_img {lr_img:e}, lr_txt {lr_txt:e}), or units = \"relative\""
     )]
     NotFinite {
         /// Which quantity.

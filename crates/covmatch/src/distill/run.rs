@@ -131,10 +131,11 @@ fn drive(mut distillation: Distillation, folder: RunDir, observer: &mut dyn Obse
         let report = distillation.step().or_else(|error| save_and_fail(&folder, &distillation, observer, error))?;
         metrics.write(&report)?;
         observer.event(Event::Step(&report));
-        if distillation.done().is_multiple_of(steps_per_round) {
+        let stop = observer.stop();
+        if stop || distillation.done().is_multiple_of(steps_per_round) {
             save(&folder, &distillation, observer)?;
-        } else if observer.stop() {
-            save(&folder, &distillation, observer)?;
+        }
+        if stop && !distillation.finished() {
             let path = folder.path().display().to_string();
             return Err(DistillError::Interrupted { step: distillation.done(), path });
         }

@@ -7,6 +7,7 @@
 //! ```
 //! `L_cov` looks at `h`, before the heads; `L_feat` and InfoNCE at `z`, after them.
 
+pub(crate) mod built_in;
 mod pretrained;
 mod training;
 mod visual;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
+use super::built_in;
 use super::visual::AnyVisualEncoder;
 use crate::data::DataError;
 use crate::data::tokens::Tokenizer;
@@ -147,7 +148,7 @@ fn load_visual(spec: &EncoderSpec, device: &Device) -> Result<AnyVisualEncoder, 
     match &spec.weights {
         Weights::Generated => Ok(generated::fill(encoder)),
         Weights::Path(path) => Ok(weights::load(encoder, file_of(path)?, KeyMap::Detect)?),
-        Weights::BuiltIn => Err(not_built_in(&spec.name)),
+        Weights::BuiltIn => Ok(weights::load_built_in(encoder, &spec.name, built_in::weights(&spec.name)?)?),
     }
 }
 
@@ -163,7 +164,7 @@ fn load_text(spec: &EncoderSpec, pooling: Pooling, device: &Device) -> Result<An
             };
             Ok(weights::load(encoder, file_of(path)?, KeyMap::Detect)?)
         }
-        Weights::BuiltIn => Err(not_built_in(&spec.name)),
+        Weights::BuiltIn => Ok(weights::load_built_in(encoder()?, &spec.name, built_in::weights(&spec.name)?)?),
     }
 }
 
@@ -178,15 +179,12 @@ fn load_tokenizer(text: &EncoderSpec, tokenizer: Option<&Path>) -> Result<Tokeni
             let found = beside.iter().find(|file| file.is_file());
             Ok(Tokenizer::open(found.ok_or_else(|| ModelError::NoTokenizer { name: text.name.clone() })?)?)
         }
-        _ => Err(ModelError::NoTokenizer { name: text.name.clone() }),
+        Weights::BuiltIn => Ok(built_in::tokenizer()?),
+        Weights::Generated => Err(ModelError::NoTokenizer { name: text.name.clone() }),
     }
 }
 
 /// The file of weights that `path` names or, if it is a folder, holds.
 fn file_of(path: &Path) -> Result<PathBuf, WeightsError> {
     if path.is_dir() { weights::find(path) } else { Ok(path.to_owned()) }
-}
-
-fn not_built_in(name: &str) -> ModelError {
-    ModelError::NotBuiltIn { name: name.to_owned(), known: "none".to_owned() }
 }

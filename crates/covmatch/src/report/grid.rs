@@ -39,7 +39,7 @@ pub(super) fn strip_html(pairs: &[PairView]) -> String {
         return String::new();
     }
     let count = pairs.len().min(STRIP);
-    let chosen = (0..count).map(|i| &pairs[i * pairs.len() / count].after);
+    let chosen = (0..count).map(|i| &pairs[i * pairs.len() / count].after).filter(|picture| png(picture).is_ok());
     let pictures: String = chosen.map(|picture| picture_html(&thumbnail(picture), "")).collect();
     format!("<div class=\"strip\" aria-hidden=\"true\">{pictures}</div>\n")
 }
@@ -176,5 +176,9 @@ mod tests {
         assert_eq!(strip_html(&pairs).matches("<img").count(), STRIP);
         assert_eq!(strip_html(&pairs[..5]).matches("<img").count(), 5);
         assert_eq!(strip_html(&pairs[..3]), "");
+        let mut broken = pairs[..5].to_vec();
+        broken[2].after.pixels.clear();
+        let strip = strip_html(&broken);
+        assert!(strip.matches("<img").count() == 4 && !strip.contains("fault"), "{strip}");
     }
 }

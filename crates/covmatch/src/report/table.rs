@@ -301,6 +301,8 @@ mod tests {
         let markdown = Table { columns: vec!["x".into()], rows }.markdown();
         assert_eq!(markdown.matches("**5.0**").count(), 2);
         assert!(markdown.contains("| NaN |") && markdown.contains("| 4.0 |"));
+        let rows = vec![row("a", &[Some((5.0, None))]), row("b", &[Some((f64::NAN, None))])];
+        assert!(!Table { columns: vec!["x".into()], rows }.markdown().contains("**"));
     }
 
     #[test]

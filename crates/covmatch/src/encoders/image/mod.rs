@@ -49,7 +49,7 @@ pub struct ImageEncoderInfo {
     pub normalization: Normalization,
 }
 
-const ENCODERS: [ImageEncoderInfo; 10] = [
+const ENCODERS: [ImageEncoderInfo; 11] = [
     encoder("nfnet_l0", 224, 2304, Normalization::IMAGENET),
     encoder("nf_resnet50", 256, 2048, Normalization::IMAGENET),
     encoder("nf_regnet_b1", 256, 960, Normalization::IMAGENET),
@@ -60,6 +60,7 @@ const ENCODERS: [ImageEncoderInfo; 10] = [
     encoder("efficientnet_lite2", 260, 1280, Normalization::EFFICIENTNET_LITE),
     encoder("mobilenetv2_100", 224, 1280, Normalization::IMAGENET),
     encoder("squeezenet1_1", 224, 512, Normalization::CAFFE),
+    encoder("nfnet_scenes", 64, NfNetConfig::SCENES.features, Normalization::CLIP),
 ];
 
 const fn encoder(
@@ -126,6 +127,7 @@ impl AnyImageEncoder {
             "efficientnet_lite2" => lite(EfficientNetLiteConfig::LITE2),
             "mobilenetv2_100" => Self::MobileNetV2(MobileNetV2::new(MobileNetV2Config::WIDTH_1, device)),
             "squeezenet1_1" => Self::SqueezeNet(SqueezeNet::new(device)),
+            "nfnet_scenes" => Self::NfNet(NfNet::new(NfNetConfig::SCENES, device)),
             _ => return Err(unknown("image", name, names())),
         })
     }

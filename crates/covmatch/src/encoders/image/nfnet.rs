@@ -1,7 +1,8 @@
 //! NFNet: a residual network without normalisation layers.
 //!
 //! Paper: Brock et al. 2021, <https://arxiv.org/abs/2102.06171>.
-//! Upstream: timm's `nfnet_l0`, <https://huggingface.co/timm/nfnet_l0.ra2_in1k>, 2304 pooled features.
+//! Upstream: timm's `nfnet_l0`, <https://huggingface.co/timm/nfnet_l0.ra2_in1k>, 2304 pooled features. `nfnet_scenes` is
+//! the same network made small, with weights of our own.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -31,6 +32,9 @@ impl NfNetConfig {
     /// timm's light `nfnet_l0`.
     pub const L0: Self =
         Self { stem: 128, depths: [1, 2, 6, 3], channels: [256, 512, 1536, 1536], group_size: 64, features: 2304 };
+    /// A small one of our own, for pictures of 64 x 64 pixels: the image encoder of the demo.
+    pub const SCENES: Self =
+        Self { stem: 64, depths: [1, 1, 2, 1], channels: [64, 128, 256, 256], group_size: 16, features: 256 };
 }
 
 /// NFNet with SiLU, a bottleneck ratio of 1/4 and squeeze-excite after each block.

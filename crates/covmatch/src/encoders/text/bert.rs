@@ -2,7 +2,7 @@
 //!
 //! MiniLM is the same network with fewer and narrower layers. The pooler, which no feature here uses, is left out.
 //! Weights: `bert-base-uncased`, `sentence-transformers/all-MiniLM-L6-v2`,
-//! `sentence-transformers/paraphrase-MiniLM-L3-v2`.
+//! `sentence-transformers/paraphrase-MiniLM-L3-v2`; `bert_scenes` is a small one with weights of our own.
 
 #![allow(non_snake_case)] // `LayerNorm` is upstream's name of a field
 
@@ -11,7 +11,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use super::block::{Block, BlockForm};
 use super::embeddings::{Embedding, Limits};
-use super::pooling::Pooling;
+use super::pooling::{self, Pooling};
 use crate::encoders::layers::{LayerNorm, Linear};
 use crate::encoders::{EncoderError, Mode, TextEncoder};
 
@@ -80,6 +80,26 @@ impl BertConfig {
         Self { hidden_size: 384, num_hidden_layers: 6, intermediate_size: 1536, ..Self::BASE_UNCASED };
     /// `paraphrase-MiniLM-L3-v2`.
     pub const MINILM_L3: Self = Self { num_hidden_layers: 3, ..Self::MINILM_L6 };
+    /// A small one of our own, whose vocabulary is the words of the built-in dataset: the text encoder of the demo.
+    pub const SCENES: Self = Self {
+        vocab_size: lines(crate::model::built_in::VOCABULARY),
+        hidden_size: 128,
+        num_hidden_layers: 2,
+        num_attention_heads: 4,
+        intermediate_size: 512,
+        max_position_embeddings: 64,
+        ..Self::BASE_UNCASED
+    };
+}
+
+/// The number of line ends in `text`.
+const fn lines(text: &[u8]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < text.len() {
+        count += (text[at] == b'\n') as usize;
+        at += 1;
+    }
+    count
 }
 
 /// BERT without its pooler. The embeddings are frozen.
@@ -111,6 +131,21 @@ impl Bert {
             pooling,
         }
     }
+
+    /// The last layer at every position, `[n, l, d_l]`: what masked language modelling predicts tokens from.
+    pub fn positions(
+        &self,
+        embedded: Tensor<3>,
+        mask: Tensor<2>,
+        mode: &mut Mode,
+    ) -> Result<Tensor<3>, EncoderError> {
+        self.limits.check_embedded(&embedded, &mask)?;
+        Ok(pooling::forward(&self.blocks(), embedded, &mask, mode))
+    }
+
+    fn blocks(&self) -> Vec<Block<'_>> {
+        self.encoder.layer.iter().map(Layer::block).collect()
+    }
 }
 
 impl TextEncoder for Bert {
@@ -121,8 +156,7 @@ impl TextEncoder for Bert {
 
     fn encode(&self, embedded: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
         self.limits.check_embedded(&embedded, &mask)?;
-        let blocks: Vec<Block> = self.encoder.layer.iter().map(Layer::block).collect();
-        Ok(self.pooling.run(&blocks, embedded, mask, mode))
+        Ok(self.pooling.run(&self.blocks(), embedded, mask, mode))
     }
 
     fn feature_dim(&self) -> usize {

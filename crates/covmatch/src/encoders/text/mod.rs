@@ -18,7 +18,7 @@ use config::TextConfig;
 use distilbert::{DistilBert, DistilBertConfig};
 pub use pooling::{Pooling, UnknownPooling};
 
-const NAMES: [&str; 4] = ["bert-base-uncased", "distilbert-base-uncased", "minilm-l6", "minilm-l3"];
+const NAMES: [&str; 5] = ["bert-base-uncased", "distilbert-base-uncased", "minilm-l6", "minilm-l3", "bert_scenes"];
 
 /// The names of all text encoders.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -32,6 +32,7 @@ pub fn config(name: &str) -> Result<TextConfig, EncoderError> {
         "distilbert-base-uncased" => TextConfig::DistilBert(DistilBertConfig::BASE_UNCASED),
         "minilm-l6" => TextConfig::Bert(BertConfig::MINILM_L6),
         "minilm-l3" => TextConfig::Bert(BertConfig::MINILM_L3),
+        "bert_scenes" => TextConfig::Bert(BertConfig::SCENES),
         _ => {
             return Err(EncoderError::Unknown { kind: "text", name: name.to_owned(), known: NAMES.join(", ") });
         }

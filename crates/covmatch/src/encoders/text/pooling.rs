@@ -49,7 +49,7 @@ impl Pooling {
 }
 
 /// `hidden` after all `blocks`.
-fn forward(blocks: &[Block], hidden: Tensor<3>, mask: &Tensor<2>, mode: &mut Mode) -> Tensor<3> {
+pub(super) fn forward(blocks: &[Block], hidden: Tensor<3>, mask: &Tensor<2>, mode: &mut Mode) -> Tensor<3> {
     blocks.iter().fold(hidden, |hidden, block| block.forward(hidden, mask.clone(), mode))
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
@@ -40,8 +40,27 @@ pub fn list(path: impl AsRef<Path>) -> Result<Vec<KeyShape>, WeightsError> {
 /// An open file of weights.
 pub(super) struct WeightFile {
     path: PathBuf,
-    map: Option<Mmap>,
+    bytes: Option<Bytes>,
     entries: BTreeMap<String, Entry>,
+}
+
+/// The bytes of a safetensors file.
+enum Bytes {
+    /// Of a file.
+    Map(Mmap),
+    /// Inside this program.
+    Static(&'static [u8]),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Map(map) => map,
+            Bytes::Static(bytes) => bytes,
+        }
+    }
 }
 
 struct Entry {
@@ -52,7 +71,7 @@ struct Entry {
 
 /// Where a tensor's bytes are.
 enum Place {
-    /// In the memory map.
+    /// In the safetensors file.
     Mapped(Range<usize>),
     /// Wherever the PyTorch container keeps them.
     Pytorch(pytorch_reader::Tensor),
@@ -89,7 +108,16 @@ impl WeightFile {
         // SAFETY: the map is only read, as bytes, which have no invalid values. Another process that shortens the file
         // while it is mapped could end this one with a bus error; weights are written whole and renamed, never in place.
         let map = unsafe { Mmap::map(&file) }.map_err(read_error)?;
-        let (header, metadata) = SafeTensors::read_metadata(&map)
+        Self::of_safetensors(path, Bytes::Map(map))
+    }
+
+    /// A safetensors file inside this program; `name` is what errors call it.
+    pub(super) fn built_in(name: &str, bytes: &'static [u8]) -> Result<Self, WeightsError> {
+        Self::of_safetensors(Path::new(name), Bytes::Static(bytes))
+    }
+
+    fn of_safetensors(path: &Path, bytes: Bytes) -> Result<Self, WeightsError> {
+        let (header, metadata) = SafeTensors::read_metadata(&bytes)
             .map_err(|source| WeightsError::Safetensors { path: path.into(), source })?;
         let data = 8 + header; // the header's length takes 8 bytes
         let entries = metadata.tensors().into_iter().map(|(key, info)| {
@@ -97,7 +125,7 @@ impl WeightFile {
             let place = Place::Mapped(data + start..data + end);
             (key, Entry { shape: info.shape.clone(), number: Number::of_safetensors(info.dtype), place })
         });
-        Ok(Self { path: path.into(), entries: entries.collect(), map: Some(map) })
+        Ok(Self { path: path.into(), entries: entries.collect(), bytes: Some(bytes) })
     }
 
     fn open_pytorch(path: &Path) -> Result<Self, WeightsError> {
@@ -106,7 +134,7 @@ impl WeightFile {
             let (shape, number) = (tensor.shape().to_vec(), Number::of_pytorch(tensor.dtype()));
             (key, Entry { shape, number, place: Place::Pytorch(tensor) })
         });
-        Ok(Self { path: path.into(), map: None, entries: entries.collect() })
+        Ok(Self { path: path.into(), bytes: None, entries: entries.collect() })
     }
 
     /// Keeps only the state_dict where a training script nested it next to other things, and drops the `module.` that
@@ -143,8 +171,8 @@ impl WeightFile {
         let absent = || read_error(std::io::Error::other(format!("there is no tensor {key}")));
         let entry = self.entries.get(key).ok_or_else(absent)?;
         let read;
-        let bytes: &[u8] = match (&entry.place, &self.map) {
-            (Place::Mapped(range), Some(map)) => map.get(range.clone()).ok_or_else(absent)?,
+        let bytes: &[u8] = match (&entry.place, &self.bytes) {
+            (Place::Mapped(range), Some(bytes)) => bytes.get(range.clone()).ok_or_else(absent)?,
             (Place::Mapped(_), None) => return Err(absent()),
             (Place::Pytorch(tensor), _) => {
                 read = tensor.read().map_err(read_error)?;

@@ -18,7 +18,15 @@ use super::known::looks_like;
 /// Every parameter and stored statistic of the module must be in the file, in the same shape; what the file has beyond
 /// that must be a classifier, a pooler or the like. Whether a parameter is trained stays as it is in `module`.
 pub fn load<M: Module>(module: M, path: impl AsRef<Path>, map: KeyMap) -> Result<M, WeightsError> {
-    let file = WeightFile::open(path.as_ref())?;
+    fill(module, WeightFile::open(path.as_ref())?, map)
+}
+
+/// `module` with the weights of a safetensors file inside this program, which errors call `name`.
+pub(crate) fn load_built_in<M: Module>(module: M, name: &str, bytes: &'static [u8]) -> Result<M, WeightsError> {
+    fill(module, WeightFile::built_in(name, bytes)?, KeyMap::Detect)
+}
+
+fn fill<M: Module>(module: M, file: WeightFile, map: KeyMap) -> Result<M, WeightsError> {
     let found = file.key_shapes();
     let Fit { pairs, mismatch } = fit(&keys(&module), &found, map);
     if !mismatch.is_empty() {

@@ -28,4 +28,5 @@ pub(crate) use keys::KeyPath;
 pub use keys::{KeyShape, keys};
 pub use known::LooksLike;
 pub use load::load;
+pub(crate) use load::load_built_in;
 pub use save::save;
