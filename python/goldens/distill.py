@@ -45,10 +45,11 @@ CASES = {
     "efficientnet_lite0": ("tf_efficientnet_lite0", 1.5, "minilm-l3", "cls"),
     "nfnet_l0": ("nfnet_l0", 1.0, "minilm-l6", "mean"),
 }
-# name: learning rates of pixels and text. ReLU6 has kinks: over ten steps a few activations of EfficientNet come so close
-# to one that rounding to float32 pushes them over, the pixels' gradient jumps, and PyTorch in float32 is 5e-2 from PyTorch
-# in float64. Its pixels therefore stay where they are, and only those of the smooth NFNet are followed over the steps.
-RATES = {"efficientnet_lite0": (0.0, 0.04), "nfnet_l0": (0.007, 0.01)}
+# name: the files. ReLU6 has kinks: over ten steps some activations of EfficientNet come so close to one that rounding
+# to float32 pushes them over, and gradients jump. PyTorch in float32 is then up to 1e-1 from PyTorch in float64, or
+# 3e-4 with another number of threads. Many steps are therefore followed with the smooth NFNet only.
+KINDS = {"efficientnet_lite0": ["match", "info_nce"], "nfnet_l0": ["match", "steps", "rows", "info_nce"]}
+LR_IMG, LR_TXT = 0.007, 0.01  # of the pairs
 
 
 class Model(nn.Module):
@@ -123,7 +124,7 @@ class Distillation:
     """The model and the synthetic pairs at the beginning, in `dtype`."""
 
     def __init__(self, case, dtype):
-        self.model, (self.lr_img, self.lr_txt) = copy.deepcopy(filled(case)).to(dtype), RATES[case]
+        self.model = copy.deepcopy(filled(case)).to(dtype)
         self.width, self.dtype = self.model.text.config.hidden_size, dtype
         self.pixels, self.text, self.mask = self.batch("synthetic", SYNTHETIC)
         self.initial = self.pixels.clone(), self.text.clone()
@@ -141,7 +142,7 @@ class Distillation:
 
     def run(self, rows=None):
         """Losses of all steps, and by how much pixels and text moved."""
-        groups = [{"params": [self.pixels], "lr": self.lr_img}, {"params": [self.text], "lr": self.lr_txt}]
+        groups = [{"params": [self.pixels], "lr": LR_IMG}, {"params": [self.text], "lr": LR_TXT}]
         pairs, online = torch.optim.SGD(groups, momentum=0.5), self.model.optimizer()
         history = []
         for step in range(STEPS):
@@ -192,17 +193,17 @@ def entries(case, kind, dtype):
 def deviation(key, found, expected):
     """The largest difference as the test measures it: losses each by themselves, the rest by the largest element."""
     difference, size = (found.double() - expected).abs(), expected.abs()
-    return (difference / size).max() if key.startswith("loss") else difference.max() / size.max().clamp(min=1e-30)
+    return (difference / size).max() if key.startswith("loss") else difference.max() / size.max()
 
 
 def golden(case):
     settings = {
         "synthetic_mask": mask_of(SYNTHETIC),
         "real_mask": mask_of(REAL),
-        "pair_rates": torch.tensor(RATES[case]),
+        "pair_rates": torch.tensor([LR_IMG, LR_TXT]),
         "objective": torch.tensor([RHO, LAMBDA]),
     }
-    for kind in ("match", "steps", "rows", "info_nce"):
+    for kind in KINDS[case]:
         exact, single = entries(case, kind, torch.float64), entries(case, kind, torch.float32)
         print(f"{case} {kind}: float32 deviates by")
         print("   ", ", ".join(f"{key} {deviation(key, single[key], exact[key]):.0e}" for key in exact))

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
 use covmatch::engine::DeviceChoice;
+use covmatch::select::Selection;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
 #[derive(Debug, Parser)]
@@ -36,6 +37,8 @@ pub enum Command {
     Distill(DistillArgs),
     /// Train fresh models on the pairs of a folder and test them by retrieval
     Evaluate(EvaluateArgs),
+    /// Choose real pairs instead of learning synthetic ones: the baselines
+    Select(SelectArgs),
     /// Train a model on the whole train split: the upper bound
     Train(TrainArgs),
     /// List the image, video and text encoders
@@ -135,6 +138,24 @@ pub struct EvaluateArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// Arguments of `select`.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// How pairs are chosen: random
+    pub method: Selection,
+    /// The experiment, a TOML file
+    pub config: PathBuf,
+    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// New folder for the set [default: runs/ and the name of the experiment with the method]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Device and threads.
     #[command(flatten)]
     pub engine: EngineArgs,

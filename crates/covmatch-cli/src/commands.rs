@@ -8,4 +8,5 @@ pub mod evaluate;
 pub mod inspect;
 mod report;
 mod results;
+pub mod select;
 pub mod train;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Distill(args) => commands::distill::run(&args),
         Command::Evaluate(args) => commands::evaluate::run(&args),
+        Command::Select(args) => commands::select::run(&args),
         Command::Train(args) => commands::train::run(&args),
         Command::Encoders(args) => commands::encoders::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),

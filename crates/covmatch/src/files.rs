@@ -30,12 +30,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
 
 /// Writes what `fill` produces to `path`.
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), WriteError> {
-    let partial = partial_of(path);
+    write_whole(path, fill).map_err(|cause| WriteError::new(path, cause))
+}
+
+/// [`write_with`] with the system's own error.
+pub(crate) fn write_whole(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
+    let partial = partial_of(path)?;
     let written = write_partial(&partial, fill).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|cause| {
+    if written.is_err() {
         let _ = fs::remove_file(&partial); // the first error is the one to report
-        WriteError::new(path, cause)
-    })
+    }
+    written
 }
 
 fn write_partial(partial: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
@@ -45,9 +50,9 @@ fn write_partial(partial: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> io::
 }
 
 /// The name that `path` has until it is whole.
-pub(crate) fn partial_of(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.partial", std::process::id()))
+fn partial_of(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
+    Ok(path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id())))
 }
 
 #[cfg(test)]
@@ -73,5 +78,6 @@ mod tests {
     fn a_missing_folder_is_named() {
         let error = write(Path::new("no/such/folder/x"), b"").unwrap_err();
         assert!(error.to_string().contains("no/such/folder/x"), "{error}");
+        assert!(write(Path::new("/"), b"").unwrap_err().to_string().contains("names no file"));
     }
 }

@@ -22,4 +22,5 @@ pub mod metrics;
 pub mod model;
 pub mod optimize;
 pub mod report;
+pub mod select;
 pub mod tensor_file;

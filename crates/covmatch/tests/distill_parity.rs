@@ -128,10 +128,6 @@ impl State {
 fn check_pairs<const D: usize>(golden: &Golden, kind: &str, name: &str, found: Tensor<D>) {
     let (n, found) = (found.dims()[0], values(found));
     let expected = golden.get(&format!("{kind}.{name}"));
-    if expected.iter().all(|&x| x == 0.0) {
-        assert!(found.iter().all(|&x| x == 0.0), "{kind} of {name}: not zero");
-        return; // the learning rate is zero
-    }
     close(&format!("{kind} of {name}"), &sampled(&found, expected.len()), expected, TOLERANCE);
     let norm = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>().sqrt();
     let norms: Vec<f64> = found.chunks(found.len() / n).map(norm).collect();
@@ -201,21 +197,6 @@ macro_rules! cases {
             }
 
             #[test]
-            fn ten_steps_agree_with_pytorch_on_the_cpu_kernels() {
-                check_steps($pair, "steps");
-            }
-
-            #[test]
-            fn ten_steps_agree_with_pytorch_on_plain_operations() {
-                plain_ops(|| check_steps($pair, "steps"));
-            }
-
-            #[test]
-            fn pairs_that_are_not_matched_move_on_with_their_momentum_as_in_pytorch() {
-                check_steps($pair, "rows");
-            }
-
-            #[test]
             fn info_nce_and_its_gradients_of_the_heads_agree_with_pytorch() {
                 check_info_nce($pair);
             }
@@ -227,3 +208,20 @@ cases!(
     efficientnet_lite0: EFFICIENTNET_LITE0;
     nfnet_l0: NFNET_L0;
 );
+
+// Many steps are followed with the smooth NFNet only; distill.py says why.
+
+#[test]
+fn ten_steps_agree_with_pytorch_on_the_cpu_kernels() {
+    check_steps(NFNET_L0, "steps");
+}
+
+#[test]
+fn ten_steps_agree_with_pytorch_on_plain_operations() {
+    plain_ops(|| check_steps(NFNET_L0, "steps"));
+}
+
+#[test]
+fn pairs_that_are_not_matched_move_on_with_their_momentum_as_in_pytorch() {
+    check_steps(NFNET_L0, "rows");
+}

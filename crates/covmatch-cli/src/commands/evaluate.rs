@@ -30,7 +30,9 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let own = own_encoders(&set, &experiment.config);
     if own {
         save(&args.folder, &experiment, &set, &evaluation)?;
-        write_report(&args.folder, &device)?;
+        if args.folder.join("metrics.jsonl").is_file() {
+            write_report(&args.folder, &device)?; // a selection has no steps to report on
+        }
     }
     let label = format!("{} pairs, {}", pairs.len(), set.about.method);
     match args.json {

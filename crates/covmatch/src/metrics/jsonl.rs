@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MetricsError, write_whole};
+use super::MetricsError;
+use crate::files::write_whole;
 
 /// A file of JSON objects that only grows.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl JsonLines {
         let old = read_or_empty(&path)?;
         let kept = kept_lines(&old, keep);
         if kept != old {
-            write_whole(&path, &kept).map_err(MetricsError::write(&path))?;
+            write_whole(&path, |out| out.write_all(&kept)).map_err(MetricsError::write(&path))?;
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(MetricsError::write(&path))?;
         Ok(Self { path, file })

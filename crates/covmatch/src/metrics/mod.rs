@@ -17,14 +17,12 @@
 
 mod jsonl;
 mod tensorboard;
-mod whole;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use jsonl::JsonLines;
 pub use tensorboard::EventFile;
-pub(crate) use whole::write_whole;
 
 /// Why metrics cannot be kept.
 #[derive(Debug, thiserror::Error)]

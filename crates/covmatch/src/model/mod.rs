@@ -22,7 +22,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use crate::data::loader::Batch;
 use crate::data::tokens::TokenBatch;
 use crate::encoders::projection::{Projection, ProjectionConfig};
-use crate::encoders::text::AnyTextEncoder;
+use crate::encoders::text::{AnyTextEncoder, encode_by_length};
 use crate::encoders::{EncoderError, Mode, TextEncoder};
 use crate::engine::Seed;
 use crate::losses::cross_covariance::Features;
@@ -115,7 +115,8 @@ impl Model {
     /// Features before the heads, `h_v` and `h_l`.
     pub fn features(&self, inputs: Inputs, mode: &mut Mode) -> Result<Features, EncoderError> {
         let Inputs { pixels, text, mask } = inputs;
-        Ok(Features { image: self.visual.encode(pixels, mode)?, text: self.text.encode(text, mask, mode)? })
+        let image = self.visual.encode(pixels, mode)?;
+        Ok(Features { image, text: encode_by_length(&self.text, text, mask, mode)? })
     }
 
     /// Features after the heads, `z_v` and `z_l`, unnormalised.

@@ -3,6 +3,7 @@
 //! No scripts, no fonts, no addresses: pictures and the style sheet are inside, and a content security policy makes the
 //! browser refuse everything else. Light or dark is the reader's setting. All text from outside is escaped.
 
+use std::io::Write;
 use std::path::Path;
 
 use super::ReportError;
@@ -10,7 +11,7 @@ use super::embed::escape;
 use super::grid::{PairView, pairs_html, strip_html};
 use super::plot::{Curve, Scale, plot_svg};
 use super::table::Table;
-use crate::metrics::write_whole;
+use crate::files::write_whole;
 
 const STYLE: &str = include_str!("style.css");
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
@@ -88,7 +89,7 @@ impl Report {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ReportError> {
         let path = path.as_ref();
         let failed = |cause| ReportError::Write { path: path.display().to_string(), cause };
-        write_whole(path, self.html().as_bytes()).map_err(failed)
+        write_whole(path, |out| out.write_all(self.html().as_bytes())).map_err(failed)
     }
 
     fn header(&self) -> String {

@@ -133,12 +133,7 @@ impl Bert {
     }
 
     /// The last layer at every position, `[n, l, d_l]`: what masked language modelling predicts tokens from.
-    pub fn positions(
-        &self,
-        embedded: Tensor<3>,
-        mask: Tensor<2>,
-        mode: &mut Mode,
-    ) -> Result<Tensor<3>, EncoderError> {
+    pub fn positions(&self, embedded: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Result<Tensor<3>, EncoderError> {
         self.limits.check_embedded(&embedded, &mask)?;
         Ok(pooling::forward(&self.blocks(), embedded, &mask, mode))
     }

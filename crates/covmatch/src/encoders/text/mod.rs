@@ -4,6 +4,7 @@
 
 pub mod bert;
 mod block;
+mod by_length;
 pub mod config;
 pub mod distilbert;
 mod embeddings;
@@ -14,6 +15,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use super::{EncoderError, Mode, TextEncoder, macs};
 use bert::{Bert, BertConfig};
+pub use by_length::encode_by_length;
 use config::TextConfig;
 use distilbert::{DistilBert, DistilBertConfig};
 pub use pooling::{Pooling, UnknownPooling};

@@ -1,7 +1,7 @@
 //! Writing an encoder's weights as safetensors, under the keys that PyTorch's libraries use.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -12,34 +12,23 @@ use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::error::WeightsError;
 use super::keys::{KeyShape, keys};
+use crate::files::write_whole;
 
 /// Writes all parameters and stored statistics of `module` to the safetensors file `path`, as f32.
 ///
-/// The file appears whole or not at all: it is written under another name in the same folder, then renamed.
+/// The file appears whole or not at all.
 pub fn save<M: Module>(module: &M, path: impl AsRef<Path>) -> Result<(), WeightsError> {
     let path = path.as_ref();
-    save_io(module, path).map_err(|source| WeightsError::Write { path: path.into(), source })
+    write_whole(path, |out| write_to(module, out)).map_err(|source| WeightsError::Write { path: path.into(), source })
 }
 
-fn save_io<M: Module>(module: &M, path: &Path) -> io::Result<()> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
-    let partial = path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
-    let written = write_to(module, &partial).and_then(|()| fs::rename(&partial, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial); // the first error is the one to report
-    }
-    written
-}
-
-fn write_to<M: Module>(module: &M, path: &Path) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+fn write_to<M: Module>(module: &M, out: &mut BufWriter<File>) -> io::Result<()> {
     let header = header(keys(module))?;
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(&header)?;
     let mut values = Values { out, result: Ok(()) };
     module.visit(&mut values);
-    values.result?;
-    values.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    values.result
 }
 
 /// The JSON header of tensors that follow each other in the order of `entries`, padded to a multiple of 8 bytes.
@@ -59,12 +48,12 @@ fn header(entries: Vec<KeyShape>) -> io::Result<Vec<u8>> {
 }
 
 /// Writes the values of each parameter it visits.
-struct Values {
-    out: BufWriter<File>,
+struct Values<'a> {
+    out: &'a mut BufWriter<File>,
     result: io::Result<()>,
 }
 
-impl ModuleVisitor for Values {
+impl ModuleVisitor for Values<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.result.is_ok() {
             let data = param.val().into_data();
