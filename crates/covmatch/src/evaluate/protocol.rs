@@ -155,6 +155,7 @@ pub fn train_on_everything(
 }
 
 /// What a step is trained on.
+#[allow(clippy::large_enum_variant)] // one exists at a time
 enum Source {
     /// Pairs that are embedded already.
     Pairs(Inputs),
@@ -236,7 +237,7 @@ impl Training<'_> {
 
     fn validates(&self, epochs: usize) -> bool {
         let every = self.config.val_every;
-        let due = every > 0 && (epochs % every == 0 || epochs == self.config.epochs);
+        let due = every > 0 && (epochs.is_multiple_of(every) || epochs == self.config.epochs);
         due && self.experiment.dataset.counts(Split::Val).images > 0
     }
 

@@ -115,7 +115,7 @@ pub fn recalls(images: usize, owners: &[u32], similarity: impl Fn(Range<usize>) 
 
 /// Whether a wrong candidate with similarity `wrong` is ranked before the right one; so is what cannot be compared.
 fn stands_before(wrong: f32, right: f32) -> bool {
-    !(wrong < right)
+    wrong.partial_cmp(&right) != Some(std::cmp::Ordering::Less)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -18,7 +17,7 @@ use crate::encoders::{EncoderError, TextEncoder};
 
 /// Where an encoder's weights come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(from = "String", into = "String")]
 pub enum Weights {
     /// A file of weights, or a folder that holds one.
     Path(PathBuf),
@@ -28,23 +27,13 @@ pub enum Weights {
     BuiltIn,
 }
 
-impl FromStr for Weights {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match text {
+impl From<String> for Weights {
+    fn from(text: String) -> Self {
+        match text.as_str() {
             "generated" => Weights::Generated,
             "built-in" => Weights::BuiltIn,
             path => Weights::Path(path.into()),
-        })
-    }
-}
-
-impl TryFrom<String> for Weights {
-    type Error = std::convert::Infallible;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
+        }
     }
 }
 
