@@ -159,7 +159,9 @@ fn every_encoder_takes_every_key_of_upstream_but_its_head() {
         assert!(mismatch.is_empty(), "{name} from {source}: {mismatch}");
     }
     let listed: BTreeSet<&str> = lists.iter().map(|(name, ..)| name.as_str()).collect();
-    let known: BTreeSet<&str> = image::names().chain(video::names()).chain(text::names()).collect();
+    let ours = ["nfnet_scenes", "bert_scenes"]; // no upstream has them
+    let known = image::names().chain(video::names()).chain(text::names());
+    let known: BTreeSet<&str> = known.filter(|name| !ours.contains(name)).collect();
     assert_eq!(listed, known);
 }
 

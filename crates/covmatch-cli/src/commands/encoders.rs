@@ -77,8 +77,8 @@ mod tests {
     use super::*;
 
     /// `sum(p.numel() for p in model.parameters())` of timm 1.0.30 (`num_classes=0`), torchvision (without the
-    /// classifier) and transformers (without the pooler).
-    const UPSTREAM: [(&str, usize); 15] = [
+    /// classifier) and transformers (without the pooler); then our own small ones.
+    const UPSTREAM: [(&str, usize); 17] = [
         ("nfnet_l0", 32_769_488),
         ("nf_resnet50", 23_508_032),
         ("nf_regnet_b1", 9_262_984),
@@ -89,11 +89,13 @@ mod tests {
         ("efficientnet_lite2", 4_811_072),
         ("mobilenetv2_100", 2_223_872),
         ("squeezenet1_1", 722_496),
+        ("nfnet_scenes", 479_000),
         ("r3d_18", 33_166_272),
         ("bert-base-uncased", 108_891_648),
         ("distilbert-base-uncased", 66_362_880),
         ("minilm-l6", 22_565_376),
         ("minilm-l3", 17_241_984),
+        ("bert_scenes", 442_624),
     ];
 
     #[test]
