@@ -31,7 +31,7 @@ Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 1 faile
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run every part that exists end to end, on generated weights and data
+    /// Distil the built-in dataset and compare the result with as many real pairs; no download
     Demo(DemoArgs),
     /// Learn a few synthetic pairs that stand for a dataset
     Distill(DistillArgs),
@@ -75,10 +75,10 @@ pub struct EngineArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Use the smallest networks and inputs, for a check of a few seconds
+    /// The same in a few seconds, with numbers too small to mean anything
     #[arg(long)]
     pub smoke: bool,
-    /// Also write the numbers to DIR/demo.json
+    /// Folder for the pairs and the report; an earlier demo in it is replaced [default: covmatch-demo]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Threads of the CPU kernels [default: all cores]

@@ -23,38 +23,52 @@ fn json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn the_demo_compares_the_kernels_with_burn_and_says_what_is_missing() {
+fn the_demo_distils_compares_and_reports() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("new/folder");
-    let output = covmatch(&["demo", "--smoke", "--out", out.to_str().unwrap()]);
+    let demo = ["demo", "--smoke", "--out", out.to_str().unwrap()];
+    let output = covmatch(&demo);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    for part in ["efficientnet_lite0", "minilm-l3", "gradient to the pixels", "Still to come", "distillation"] {
+    for part in ["Random: 8 real pairs", "CovMatch: 8 distilled pairs", "IR@1", "Avg", "report.html", "next:"] {
         assert!(text.contains(part), "no '{part}' in:\n{text}");
     }
-    let report: Value = serde_json::from_str(&std::fs::read_to_string(out.join("demo.json")).unwrap()).unwrap();
-    let rows = report["comparison"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
-    for row in rows {
-        assert!(row["relative_difference"].as_f64().unwrap() < 1e-3, "{row}");
-    }
+    let numbers: Value = serde_json::from_str(&std::fs::read_to_string(out.join("demo.json")).unwrap()).unwrap();
+    assert!(numbers["ratio"].as_f64().unwrap() > 0.0, "{numbers}");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(report.contains("As many real pairs alone") && report.contains("These pairs alone"));
+    let set = || std::fs::read(out.join("distilled.safetensors")).unwrap();
+    let first = set();
+    assert_eq!(covmatch(&demo).status.code(), Some(0), "an earlier demo is replaced");
+    assert_eq!(set(), first);
 }
 
 #[test]
-fn a_demo_that_cannot_write_its_numbers_fails_and_names_the_folder() {
+fn a_demo_leaves_what_is_not_its_own() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    let output = covmatch(&["demo", "--smoke", "--out", file.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains(file.to_str().unwrap()), "{}", stderr(&output));
+    let file = dir.path().join("run.toml");
+    std::fs::write(&file, "precious").unwrap();
+    for out in [file.as_path(), dir.path()] {
+        let output = covmatch(&["demo", "--smoke", "--out", out.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(out.to_str().unwrap()), "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
 
 #[test]
 fn every_encoder_is_listed() {
     let list = json(&["encoders", "--json"]);
     let names: Vec<&str> = list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
-    for name in ["nfnet_l0", "efficientnet_lite2", "squeezenet1_1", "r3d_18", "bert-base-uncased", "minilm-l3"] {
+    for name in [
+        "nfnet_l0",
+        "efficientnet_lite2",
+        "squeezenet1_1",
+        "r3d_18",
+        "bert-base-uncased",
+        "nfnet_scenes",
+        "bert_scenes",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let table = stdout(&covmatch(&["encoders"]));

@@ -7,7 +7,7 @@ use covmatch::config::{Config, Units};
 use covmatch::distill::{StepReport, initial_pairs, read_metrics};
 use covmatch::distilled::{DistilledSet, PairInfo, picture};
 use covmatch::experiment::Experiment;
-use covmatch::report::{Curve, Figure, PairView, Report, Scale};
+use covmatch::report::{Curve, Figure, PairView, Report, Scale, Table};
 
 use super::results::{ResultFile, results_table};
 use crate::console::duration;
@@ -20,14 +20,15 @@ pub fn write_report(folder: &Path, device: &Device) -> anyhow::Result<PathBuf> {
     let config = Config::read(&folder.join("run.toml"), &[])?;
     let set = DistilledSet::load(folder, device)?;
     let steps = read_metrics(&folder.join("metrics.jsonl"))?;
-    let results = ResultFile::load(folder)?;
+    let results = ResultFile::load(folder, ResultFile::NAME)?;
+    let random = ResultFile::load(folder, ResultFile::RANDOM)?;
     let experiment = Experiment::open(config, device)?;
     let report = Report {
         title: format!("{} synthetic pairs", set.pairs.len()),
         subtitle: subtitle(&experiment),
         facts: facts(&experiment.config, &steps),
-        notes: notes(results.as_ref()),
-        results: results.map(|file| results_table(&[("These pairs alone".to_owned(), &file.evaluation)])),
+        notes: notes(results.as_ref(), random.as_ref()),
+        results: results.as_ref().map(|results| compared(results, random.as_ref())),
         curves: figures(&steps),
         pairs: pair_views(folder, &experiment, &set)?,
         config: experiment.config.to_toml()?,
@@ -63,19 +64,30 @@ fn facts(config: &Config, steps: &[StepReport]) -> Vec<(String, String)> {
     ]
 }
 
-fn notes(results: Option<&ResultFile>) -> Vec<String> {
+/// The table of the pairs and, where they were evaluated too, of real pairs.
+fn compared(results: &ResultFile, random: Option<&ResultFile>) -> Table {
+    let real = random.map(|file| ("As many real pairs alone".to_owned(), &file.evaluation));
+    let rows: Vec<_> = real.into_iter().chain([("These pairs alone".to_owned(), &results.evaluation)]).collect();
+    results_table(&rows)
+}
+
+fn notes(results: Option<&ResultFile>, random: Option<&ResultFile>) -> Vec<String> {
     let Some(ResultFile { evaluation, config }) = results else {
         return vec!["Not evaluated yet: run `covmatch evaluate` on this folder.".to_owned()];
     };
-    vec![
+    let mut notes = vec![
         format!(
             "Fresh models with pretrained encoders and random heads, trained on the pairs alone for {} epochs and tested \
              on the whole test split: recall in percent, mean ± standard deviation over {} runs.",
             config.epochs,
             evaluation.runs.len()
         ),
-        "The first row is the last epoch. Nothing was chosen on the test split.".to_owned(),
-    ]
+        "Rows are the last epoch unless they say otherwise. Nothing was chosen on the test split.".to_owned(),
+    ];
+    if random.is_some() {
+        notes.push("The real pairs are those that the distillation began with, not augmented.".to_owned());
+    }
+    notes
 }
 
 fn figures(steps: &[StepReport]) -> Vec<Figure> {

@@ -18,16 +18,24 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    const NAME: &str = "results.json";
+    /// The pairs of the folder.
+    pub const NAME: &str = "results.json";
+    /// As many real pairs, which the demo compares them with.
+    pub const RANDOM: &str = "results-random.json";
 
     /// Writes the file into `folder`.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
-        Ok(files::write(&folder.join(Self::NAME), serde_json::to_string_pretty(self)?.as_bytes())?)
+        self.save_as(folder, Self::NAME)
     }
 
-    /// The file of `folder`; none if the set was not evaluated.
-    pub fn load(folder: &Path) -> anyhow::Result<Option<Self>> {
-        let path = folder.join(Self::NAME);
+    /// Writes the file into `folder` under `name`.
+    pub fn save_as(&self, folder: &Path, name: &str) -> anyhow::Result<()> {
+        Ok(files::write(&folder.join(name), serde_json::to_string_pretty(self)?.as_bytes())?)
+    }
+
+    /// The file `name` of `folder`; none if that was not evaluated.
+    pub fn load(folder: &Path, name: &str) -> anyhow::Result<Option<Self>> {
+        let path = folder.join(name);
         match path.is_file() {
             true => Ok(Some(serde_json::from_slice(&std::fs::read(path)?)?)),
             false => Ok(None),
