@@ -8,8 +8,6 @@
 
 mod parity;
 
-use std::path::{Path, PathBuf};
-
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use covmatch::encoders::image::{self, AnyImageEncoder, ChannelOrder, Normalization};
 use covmatch::encoders::text::config::TextConfig;
@@ -17,32 +15,13 @@ use covmatch::encoders::text::{self, AnyTextEncoder, Pooling};
 use covmatch::encoders::weights::{self, KeyMap};
 use covmatch::encoders::{ImageEncoder, Mode, TextEncoder};
 use covmatch_kernels::plain_ops;
-use parity::{Golden, close, values};
+use parity::{Golden, close, values, weights_folder};
 
 /// Largest deviation of the features, relative to the largest feature.
 const FEATURES: f64 = 1e-4;
 /// Number, height and width of the photos.
 const PHOTOS: [usize; 3] = [3, 96, 96];
 const CAPTIONS: usize = 3;
-
-/// The folder of the model, under any of its `names`; `None`, said aloud, if there is none.
-fn folder(names: &[&str]) -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Tests run in the package's folder; a relative path is meant from the workspace.
-    let named = ["COVMATCH_MODELS", "COVMATCH_EXTRA_MODELS"].map(|name| std::env::var(name).ok());
-    let models = workspace.join(named[0].as_deref().unwrap_or("models"));
-    let parents = [Some(models), named[1].as_deref().map(|path| workspace.join(path))];
-    let mut folders = parents.iter().flatten().flat_map(|parent| names.iter().map(move |name| parent.join(name)));
-    let found = folders.find(|folder| folder.is_dir());
-    if found.is_none() {
-        parity::skipped(&format!(
-            "no weights of {}; scripts/pull-models fetches some, COVMATCH_MODELS and COVMATCH_EXTRA_MODELS name folders \
-             to look in",
-            names[0]
-        ));
-    }
-    found
-}
 
 /// RGB bytes `[n, h, w, 3]` as the pixels `[n, 3, h, w]` that a network wants.
 fn pixels(photos: &[f64], normalization: Normalization, device: &Device) -> Tensor<4> {
@@ -57,7 +36,7 @@ fn pixels(photos: &[f64], normalization: Normalization, device: &Device) -> Tens
 }
 
 fn check_image(name: &str) {
-    let Some(folder) = folder(&[name]) else { return };
+    let Some(folder) = weights_folder(&[name]) else { return };
     let (golden, device) = (Golden::read("real"), Device::flex());
     let encoder = AnyImageEncoder::new(name, &device).unwrap();
     let encoder = weights::load(encoder, weights::find(folder).unwrap(), KeyMap::Detect).unwrap();
@@ -69,7 +48,7 @@ fn check_image(name: &str) {
 }
 
 fn check_text(name: &str, other_name: &str) {
-    let Some(folder) = folder(&[name, other_name]) else { return };
+    let Some(folder) = weights_folder(&[name, other_name]) else { return };
     let (golden, device) = (Golden::read("real"), Device::flex());
     let config = TextConfig::read(folder.join("config.json")).unwrap();
     assert_eq!(config, text::config(name).unwrap());
@@ -118,7 +97,7 @@ fn minilm_l3_agrees_with_transformers() {
 
 #[test]
 fn a_wrong_file_is_told_apart() {
-    let Some(folder) = folder(&["efficientnet_lite1"]) else { return };
+    let Some(folder) = weights_folder(&["efficientnet_lite1"]) else { return };
     let encoder = AnyImageEncoder::new("efficientnet_lite0", &Device::flex()).unwrap();
     let error = weights::load(encoder, weights::find(folder).unwrap(), KeyMap::Detect).unwrap_err().to_string();
     assert!(error.contains("the file looks like efficientnet_lite1: all of its "), "{error}");

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // not every test file uses everything
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
@@ -178,4 +178,23 @@ pub fn skipped(why: &str) {
     use std::io::Write;
     #[allow(clippy::explicit_write)] // unlike eprintln!, it is seen although the test passes
     writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
+}
+
+/// The folder of the model, under any of its `names`; `None`, said aloud, if there is none.
+pub fn weights_folder(names: &[&str]) -> Option<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Tests run in the package's folder; a relative path is meant from the workspace.
+    let named = ["COVMATCH_MODELS", "COVMATCH_EXTRA_MODELS"].map(|name| std::env::var(name).ok());
+    let models = workspace.join(named[0].as_deref().unwrap_or("models"));
+    let parents = [Some(models), named[1].as_deref().map(|path| workspace.join(path))];
+    let mut folders = parents.iter().flatten().flat_map(|parent| names.iter().map(move |name| parent.join(name)));
+    let found = folders.find(|folder| folder.is_dir());
+    if found.is_none() {
+        skipped(&format!(
+            "no weights of {}; scripts/pull-models fetches some, COVMATCH_MODELS and COVMATCH_EXTRA_MODELS name folders \
+             to look in",
+            names[0]
+        ));
+    }
+    found
 }

@@ -1,0 +1,179 @@
+//! Runs of the program that are killed, resumed, evaluated: on the built-in dataset and encoders.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
+
+/// Fields that make the demo's experiment small.
+const SMALL: [&str; 9] = [
+    "data.scenes.train=60",
+    "data.scenes.val=8",
+    "data.scenes.test=10",
+    "distill.pairs=8",
+    "distill.rounds=6",
+    "distill.steps_per_round=4",
+    "distill.real_batch=16",
+    "evaluate.epochs=2",
+    "evaluate.runs=2",
+];
+
+fn covmatch() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn small(command: &str, words: &[&str]) -> Command {
+    let mut program = covmatch();
+    program.arg(command).args(words).arg(DEMO);
+    for pair in SMALL {
+        program.args(["--set", pair]);
+    }
+    program
+}
+
+fn distill(out: &Path) -> Command {
+    let mut program = small("distill", &[]);
+    program.arg("--out").arg(out);
+    program
+}
+
+fn resume(folder: &Path) -> Command {
+    let mut program = covmatch();
+    program.args(["distill", "--resume"]).arg(folder);
+    program
+}
+
+fn succeed(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn set(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("distilled.safetensors")).unwrap()
+}
+
+/// Starts the command and kills it after `delay`. Whether it had ended by itself.
+fn kill_after(mut command: Command, delay: Duration) -> bool {
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(delay);
+    let ended = child.try_wait().unwrap().is_some_and(|status| status.success());
+    let _ = child.kill(); // SIGKILL
+    child.wait().unwrap();
+    ended
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_resumes_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    let start = Instant::now();
+    succeed(distill(&whole));
+    let duration = start.elapsed();
+
+    // Moments spread over the run, at fractions that are no multiples of a round's.
+    for (number, fractions) in [[0.31, 0.23, 0.47], [0.55, 0.11, 0.37], [0.87, 0.05, 0.19]].iter().enumerate() {
+        let part = folder.path().join(format!("part-{number}"));
+        let mut ended = kill_after(distill(&part), duration.mul_f64(fractions[0]));
+        for fraction in &fractions[1..] {
+            if !ended && part.join("run.toml").is_file() {
+                ended = kill_after(resume(&part), duration.mul_f64(*fraction));
+            }
+        }
+        if !ended {
+            let again = if part.join("run.toml").is_file() { resume(&part) } else { distill(&part) };
+            succeed(again);
+        }
+        assert_eq!(set(&part), set(&whole), "killed after {fractions:?} of {duration:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_asked_to_stop_saves_a_checkpoint_and_says_how_to_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, part) = (folder.path().join("whole"), folder.path().join("part"));
+    succeed(distill(&whole));
+    let mut slow = distill(&part);
+    let child = slow.spawn().unwrap();
+    // The first line of metrics says that steps are being taken.
+    let metrics = part.join("metrics.jsonl");
+    let begun = || std::fs::read_to_string(&metrics).is_ok_and(|text| text.contains('\n'));
+    let start = Instant::now();
+    while !begun() && start.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("interrupted after step") && text.contains("--resume"), "{text}");
+    succeed(resume(&part));
+    assert_eq!(set(&part), set(&whole));
+}
+
+#[test]
+fn pairs_are_evaluated_with_a_table_a_card_and_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let random = folder.path().join("random");
+    let mut select = small("select", &["random"]);
+    select.arg("--out").arg(&random);
+    succeed(select);
+
+    let mut evaluate = covmatch();
+    evaluate.arg("evaluate").arg(&random);
+    let table = String::from_utf8(succeed(evaluate).stdout).unwrap();
+    assert!(table.contains("IR@10") && table.contains("±"), "{table}");
+    let card = std::fs::read_to_string(random.join("README.md")).unwrap();
+    assert!(card.contains("load_file") && card.contains("these pairs"), "{card}");
+
+    let mut again = covmatch();
+    again.args(["evaluate", "--runs", "1", "--size", "48", "--frozen-text", "--json"]).arg(&random);
+    let json: serde_json::Value = serde_json::from_slice(&succeed(again).stdout).unwrap();
+    assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(json["config"]["image"]["size"], 48);
+    // What was measured in another setting is not the set's own result.
+    assert_eq!(std::fs::read_to_string(random.join("README.md")).unwrap(), card);
+}
+
+#[test]
+fn training_on_everything_prints_the_same_table() {
+    let mut train = small("train", &["--runs", "1", "--set", "train.epochs=1", "--set", "train.batch=16"]);
+    train.arg("--json");
+    let json: serde_json::Value = serde_json::from_slice(&succeed(train).stdout).unwrap();
+    let last = &json["evaluation"]["last"]["mean"];
+    assert_eq!(last.as_array().unwrap().len(), 7, "{json}");
+    assert!(json["evaluation"]["chosen"].is_object(), "{json}");
+}
+
+#[test]
+fn a_dataset_is_inspected_as_text_json_and_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = folder.path().join("sheet.png");
+    let data = folder.path().join("pairs.csv");
+    for name in ["a.png", "b.png"] {
+        let picture = covmatch::data::RgbImage { width: 40, height: 30, pixels: vec![90; 40 * 30 * 3] };
+        covmatch::data::inspect::save_png(&picture, &folder.path().join(name)).unwrap();
+    }
+    std::fs::write(&data, "image,caption,split\na.png,a grey wall,train\nb.png,the same wall,test\n").unwrap();
+    let mut inspect = covmatch();
+    inspect.arg("inspect").arg(&data).arg("--sheet").arg(&sheet);
+    let text = String::from_utf8(succeed(inspect).stdout).unwrap();
+    assert!(text.contains("train") && text.contains("40"), "{text}");
+    assert!(std::fs::read(&sheet).unwrap().starts_with(b"\x89PNG"));
+
+    let mut inspect = covmatch();
+    inspect.arg("inspect").arg(&data).arg("--json");
+    let json: serde_json::Value = serde_json::from_slice(&succeed(inspect).stdout).unwrap();
+    assert_eq!((json["images"].as_u64(), json["captions"].as_u64()), (Some(2), Some(2)));
+
+    std::fs::remove_file(folder.path().join("b.png")).unwrap();
+    let mut inspect = covmatch();
+    let output = inspect.arg("inspect").arg(&data).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("b.png"));
+}
