@@ -202,8 +202,8 @@ impl Results {
             (format!("CovMatch: {pairs} distilled pairs"), &self.covmatch),
         ];
         format!(
-            "{} scenes with {} captions in {pairs} pairs; recall in percent on {} other scenes, mean ± deviation of {} \
-             models trained on the pairs alone:\n\n{}\nCovMatch reaches {:.2} times the average recall of Random.\n\
+            "{} scenes with {} captions in {pairs} pairs.\n\
+             Recall in percent on {} other scenes, mean ± deviation of {} models trained on the pairs alone:\n\n{}\nCovMatch reaches {:.2} times the average recall of Random.\n\
              Time: {}, of which {} distillation.\n\n\
              report:  {folder}/report.html\n\
              next:    covmatch distill presets/flickr8k-100.toml   your data: presets/ has experiments to start from\n\
