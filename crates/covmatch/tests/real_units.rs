@@ -2,7 +2,7 @@
 //! rates do to encoders they were not made for.
 //!
 //! Weights are looked for as in `real_weights.rs`; a test whose weights are absent says that it is skipped.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod parity;
 
