@@ -59,6 +59,8 @@ pub enum Command {
 pub enum BenchCommand {
     /// Time an encoder on generated weights: forward, and forward with backward to the input and to the weights
     Encoder(BenchEncoderArgs),
+    /// Time one step of distillation on generated weights and batches
+    Step(BenchStepArgs),
 }
 
 /// Where and how wide computations run.
@@ -146,7 +148,7 @@ pub struct EvaluateArgs {
 /// Arguments of `select`.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
-    /// How pairs are chosen: random
+    /// How pairs are chosen: random, herding or k-center
     pub method: Selection,
     /// The experiment, a TOML file
     pub config: PathBuf,
@@ -239,6 +241,44 @@ pub struct BenchEncoderArgs {
     /// Measure one phase only, so that the peak memory is its own
     #[arg(long, value_name = "PHASE")]
     pub only: Option<Phase>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// Arguments of `bench step`.
+#[derive(Debug, Args)]
+pub struct BenchStepArgs {
+    /// An image encoder that `covmatch encoders` lists
+    #[arg(long, value_name = "NAME", default_value = "efficientnet_lite0")]
+    pub image_encoder: String,
+    /// A text encoder that `covmatch encoders` lists
+    #[arg(long, value_name = "NAME", default_value = "minilm-l6")]
+    pub text_encoder: String,
+    /// Real pairs of each of the two batches
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = positive)]
+    pub real: usize,
+    /// Synthetic pairs
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
+    pub synthetic: usize,
+    /// Side of the pictures in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 96, value_parser = positive)]
+    pub size: usize,
+    /// Tokens of a caption
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = positive)]
+    pub tokens: usize,
+    /// Width of the heads
+    #[arg(long, value_name = "N", default_value_t = 2304, value_parser = positive)]
+    pub width: usize,
+    /// Timed steps; the median is reported
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
+    pub iterations: usize,
+    /// Steps before the timed ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warmup: usize,
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! The commands, one file each. A command returns the text of its result.
 
 pub mod bench_encoder;
+pub mod bench_step;
 pub mod demo;
 pub mod distill;
 pub mod encoders;

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Encoders(args) => commands::encoders::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Bench { what: BenchCommand::Encoder(args) } => commands::bench_encoder::run(&args),
+        Command::Bench { what: BenchCommand::Step(args) } => commands::bench_step::run(&args),
     };
     match outcome.and_then(|result| console::result(&result)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ pub fn median_seconds<R>(
 }
 
 /// The middle value, or the mean of the two middle values; NaN of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() {

@@ -141,6 +141,31 @@ fn pairs_are_evaluated_with_a_table_a_card_and_json() {
 }
 
 #[test]
+fn coresets_draw_nothing_and_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let choose = |method: &str, name: &str, seed: &str| {
+        let out = folder.path().join(name);
+        let mut select = small("select", &[method]);
+        select.args(["--set", seed]).arg("--out").arg(&out);
+        succeed(select);
+        std::fs::read_to_string(out.join("metadata.jsonl")).unwrap()
+    };
+    let (herding, k_center) = (choose("herding", "h", "seed=0"), choose("k-center", "k", "seed=0"));
+    assert_eq!(herding.lines().count(), 8);
+    assert_ne!(herding, k_center);
+    assert_ne!(herding, choose("random", "r", "seed=0"));
+    let images = |text: &str| -> Vec<String> {
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["init_image"].to_string();
+        text.lines().map(line).collect()
+    };
+    assert_eq!(images(&herding), images(&choose("herding", "h7", "seed=7")), "another seed chooses the same");
+    let mut distinct = images(&k_center);
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 8, "an image is taken once");
+}
+
+#[test]
 fn training_on_everything_prints_the_same_table() {
     let mut train = small("train", &["--runs", "1", "--set", "train.epochs=1", "--set", "train.batch=16"]);
     train.arg("--json");

@@ -1,5 +1,7 @@
 //! What a configuration names, opened: the dataset, its pictures, the pretrained encoders.
 
+mod encode;
+
 use std::sync::Arc;
 
 use burn::tensor::Device;

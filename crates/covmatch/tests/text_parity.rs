@@ -103,7 +103,7 @@ fn num_params(encoder: &AnyTextEncoder, embeddings: bool) -> usize {
 
 #[test]
 fn parameter_counts_are_the_upstream_ones() {
-    for name in text::names() {
+    for name in parity::upstream(text::names()) {
         let golden = Golden::read(&format!("text_{name}"));
         let encoder = encoder(name, Pooling::Cls, &Device::flex());
         assert_eq!(num_params(&encoder, true), golden.get("num_params.embeddings")[0] as usize, "{name}");
@@ -119,7 +119,7 @@ fn bert_base_has_the_published_parameter_counts() {
 
 #[test]
 fn multiply_adds_are_what_pytorch_counts() {
-    for name in text::names() {
+    for name in parity::upstream(text::names()) {
         let golden = Golden::read(&format!("text_{name}_mean"));
         let [n, l, _] = golden.input_shape();
         let counted = n as u64 * text::macs(name, l, Pooling::Mean, &Device::flex()).unwrap();
@@ -198,10 +198,10 @@ fn embedding_dropout_zeroes_a_tenth_in_train_mode() {
 #[test]
 fn an_unknown_name_is_refused_with_the_list_of_names() {
     let error = AnyTextEncoder::new("gpt2", Pooling::Cls, &Device::flex()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "there is no text encoder 'gpt2'; known names: bert-base-uncased, distilbert-base-uncased, minilm-l6, minilm-l3"
-    );
+    assert!(error.to_string().starts_with("there is no text encoder 'gpt2'; known names: bert-base-uncased, "));
+    for name in text::names() {
+        assert!(error.to_string().contains(name), "{error}");
+    }
     let error = "max".parse::<Pooling>().unwrap_err();
     assert_eq!(error.to_string(), "there is no pooling 'max'; known names: cls, mean");
     assert_eq!("mean".parse(), Ok(Pooling::Mean));
@@ -210,7 +210,7 @@ fn an_unknown_name_is_refused_with_the_list_of_names() {
 #[test]
 fn token_ids_that_do_not_fit_are_refused() {
     let device = Device::flex();
-    for name in text::names() {
+    for name in parity::upstream(text::names()) {
         let encoder = encoder(name, Pooling::Cls, &device);
         let embed = |ids: Vec<i64>, shape: [usize; 2]| {
             encoder.embed(Tensor::from_data(TensorData::new(ids, shape), &device), &mut Mode::Eval).unwrap_err()

@@ -14,13 +14,14 @@ use anyhow::{Context, bail, ensure};
 use burn::tensor::{Device, Tensor};
 use covmatch::config::Config;
 use covmatch::data::Split;
-use covmatch::distill::{self, initial_pairs};
+use covmatch::distill;
 use covmatch::distilled::DistilledSet;
 use covmatch::engine::set_threads;
 use covmatch::evaluate::{Evaluation, Recalls, evaluate_pairs};
 use covmatch::experiment::Experiment;
 use covmatch::files;
 use covmatch::model::Inputs;
+use covmatch::select::{self, Selection};
 use serde_json::json;
 
 use super::report::write_report;
@@ -119,11 +120,9 @@ fn remove_demo(out: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The pairs that the distillation began with, not augmented.
+/// The real pairs that the distillation starts from, not augmented.
 fn real_pairs(experiment: &Experiment) -> anyhow::Result<Inputs> {
-    let mut plain = experiment.clone();
-    plain.config.distill.augment = false;
-    Ok(initial_pairs(&plain)?.inputs)
+    Ok(select::real_pairs(experiment, &Selection::Random.choose(experiment)?)?)
 }
 
 fn evaluate(name: &str, experiment: &Experiment, pairs: &Inputs) -> anyhow::Result<Evaluation> {

@@ -10,7 +10,6 @@ use super::error::DistillError;
 use super::run::RunDir;
 use super::synthetic::Synthetic;
 use crate::data::caption::{self, MAX_WORDS};
-use crate::data::loader::CaptionLoader;
 use crate::distilled::{self, About, DistilledSet, PairInfo};
 use crate::encoders::{Mode, TextEncoder};
 use crate::experiment::Experiment;
@@ -21,9 +20,6 @@ use crate::model::Inputs;
 
 /// Train captions among which the nearest is looked for.
 const CANDIDATES: usize = 20_000;
-/// Captions encoded at a time.
-const BATCH: usize = 256;
-
 /// Writes the set of a finished distillation to `folder`.
 pub(super) fn finish(folder: &RunDir, distillation: &Distillation) -> Result<(), DistillError> {
     let (experiment, synthetic) = (distillation.experiment(), distillation.synthetic());
@@ -91,34 +87,24 @@ fn pair_infos(experiment: &Experiment, pairs: &Inputs, captions: &[u32]) -> Resu
 /// encoder (cosine).
 fn nearest_captions(experiment: &Experiment, pairs: &Inputs) -> Result<Vec<u32>, DistillError> {
     let encoder = &experiment.pretrained.text;
-    let features = normalize(encoder.encode(pairs.text.clone(), pairs.mask.clone(), &mut Mode::Eval)?); // [N, d_l]
+    let encode = |text: Tensor<3>, mask: Tensor<2>| Ok(normalize(encoder.encode(text, mask, &mut Mode::Eval)?));
+    let features = encode(pairs.text.clone(), pairs.mask.clone())?; // [N, d_l]
     let candidates = candidates(experiment);
-    let loader = CaptionLoader::new(experiment.dataset.clone(), experiment.tokenizer(), candidates.clone(), BATCH);
-    let mut best = vec![(f32::NEG_INFINITY, 0); pairs.len()];
-    let model = experiment.model(experiment.config.seed(), 0);
-    for step in 0..candidates.len().div_ceil(BATCH) {
-        let batch = loader.batch(step as u64)?;
-        let (text, mask) = model.embed(batch.tokens, &mut Mode::Eval, &experiment.device)?;
-        let others = normalize(encoder.encode(text, mask, &mut Mode::Eval)?); // [BATCH, d_l]
-        let similarity: Tensor<2> = features.clone().matmul(others.transpose());
-        let similarity: Vec<f32> = similarity.into_data().iter::<f32>().collect();
-        for (best, row) in best.iter_mut().zip(similarity.chunks(batch.captions.len())) {
-            for (&score, &caption) in row.iter().zip(&batch.captions) {
-                if score > best.0 {
-                    *best = (score, caption);
-                }
-            }
-        }
-    }
-    Ok(best.into_iter().map(|(_, caption)| caption).collect())
+    let others = experiment.encode_captions(&candidates, encode)?; // [candidates, d_l]
+    let similarity: Vec<f32> = features.matmul(others.transpose()).into_data().iter::<f32>().collect();
+    let nearest = |row: &[f32]| {
+        let best = row.iter().enumerate().reduce(|best, next| if next.1 > best.1 { next } else { best });
+        best.map_or(0, |(at, _)| candidates[at])
+    };
+    Ok(similarity.chunks(candidates.len().max(1)).map(nearest).collect())
 }
 
-/// Train captions to compare with, the shortest first so that little padding is computed.
+/// Train captions to compare with.
 fn candidates(experiment: &Experiment) -> Vec<u32> {
     let entries = experiment.dataset.train_entries();
     let order = experiment.config.seed().stream("nearest", 0).shuffle(entries.len() as u32);
     let mut chosen: Vec<u32> = order.into_iter().take(CANDIDATES).map(|at| entries[at as usize]).collect();
-    chosen.sort_by_key(|&caption| (experiment.dataset.captions[caption as usize].text.len(), caption));
+    chosen.sort_unstable();
     chosen
 }
 

@@ -28,6 +28,9 @@ pub enum EvaluateError {
     /// An encoder refuses its input.
     #[error(transparent)]
     Encoder(#[from] EncoderError),
+    /// The split cannot be encoded.
+    #[error(transparent)]
+    Experiment(#[from] crate::experiment::ExperimentError),
     /// There is nothing to retrieve.
     #[error("the dataset has no {split} split: add one to the annotations, or choose data that has it")]
     EmptySplit {

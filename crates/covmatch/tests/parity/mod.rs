@@ -198,3 +198,8 @@ pub fn weights_folder(names: &[&str]) -> Option<PathBuf> {
     }
     found
 }
+
+/// Of `names` those that another library has: the encoders of the built-in dataset are our own.
+pub fn upstream(names: impl Iterator<Item = &'static str>) -> impl Iterator<Item = &'static str> {
+    names.filter(|name| !["nfnet_scenes", "bert_scenes"].contains(name))
+}

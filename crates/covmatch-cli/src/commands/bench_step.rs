@@ -1,0 +1,225 @@
+//! `covmatch bench step`: how long one step of distillation takes, phase by phase, and how much memory.
+//!
+//! Encoders have generated weights, batches are generated, every token is attended to. The step is that of
+//! `covmatch distill`: real forward, synthetic forward and backward, update of the pairs, online InfoNCE step on a batch
+//! of its own with dropout on.
+
+use std::time::Instant;
+
+use anyhow::bail;
+use burn::tensor::{Device, Tensor};
+use covmatch::config::Target;
+use covmatch::distill::{Objective, PairRates, RealStatistics, Synthetic, match_pairs};
+use covmatch::encoders::projection::{Depth, Projection, ProjectionConfig};
+use covmatch::encoders::text::{AnyTextEncoder, Pooling};
+use covmatch::encoders::weights::generated;
+use covmatch::encoders::{Mode, TextEncoder, image, text};
+use covmatch::engine::{Seed, peak_memory, set_threads, threads};
+use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TrainRates};
+use serde_json::json;
+
+use crate::args::BenchStepArgs;
+use crate::console::{progress, table};
+use crate::network::uniform;
+use crate::timing::{median, median_seconds};
+
+/// Measures what `args` ask for.
+pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
+    set_threads(args.engine.threads)?;
+    let device = args.engine.device.open()?;
+    progress(&format!("{} + {} ...", args.image_encoder, args.text_encoder));
+    let mut bench = Bench::new(args, &device)?;
+    let mut steps = Vec::new();
+    for iteration in 0..args.warmup + args.iterations {
+        let phases = bench.step(iteration as u64)?;
+        if iteration >= args.warmup {
+            steps.push(phases);
+        }
+    }
+    let peak = peak_memory();
+    let report = Report {
+        args,
+        phases: Phases::median_of(&steps),
+        flops: step_flops(args, &device)?,
+        sgemm: sgemm_flops_per_second(&device)?,
+        peak,
+    };
+    Ok(if args.json { format!("{}\n", report.json()) } else { report.text() })
+}
+
+/// Seconds of the phases of a step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phases {
+    real: f64,
+    synthetic: f64,
+    update: f64,
+    online: f64,
+}
+
+impl Phases {
+    fn median_of(steps: &[Phases]) -> Self {
+        let of = |phase: fn(&Phases) -> f64| median(steps.iter().map(phase).collect());
+        Self {
+            real: of(|p| p.real),
+            synthetic: of(|p| p.synthetic),
+            update: of(|p| p.update),
+            online: of(|p| p.online),
+        }
+    }
+
+    fn matching(&self) -> f64 {
+        self.real + self.synthetic + self.update
+    }
+
+    fn step(&self) -> f64 {
+        self.matching() + self.online
+    }
+}
+
+/// A model, its momentum, the pairs and the batches.
+struct Bench {
+    device: Device,
+    /// None only after a step that failed.
+    model: Option<Model>,
+    optimizer: ModelOptimizer,
+    synthetic: Synthetic,
+    real: Inputs,
+    online: Inputs,
+}
+
+impl Bench {
+    fn new(args: &BenchStepArgs, device: &Device) -> anyhow::Result<Self> {
+        let visual = generated::fill(AnyVisualEncoder::new(&args.image_encoder, device)?);
+        let text = generated::fill(AnyTextEncoder::new(&args.text_encoder, Pooling::Cls, device)?);
+        let head = |inputs: usize, purpose: &str| {
+            let config = ProjectionConfig { inputs, width: args.width, depth: Depth::Two, dropout: 0.1 };
+            Projection::new(config, &mut Seed(0).stream(purpose, 0), device)
+        };
+        let model = Model {
+            image_head: head(visual.feature_dim(), "head.image"),
+            text_head: head(text.feature_dim(), "head.text"),
+            visual,
+            text,
+        };
+        let width = model.text.feature_dim();
+        let inputs = |name: &str, n: usize| Inputs {
+            pixels: uniform(&format!("{name}.pixels"), [n, 3, 1, args.size, args.size], device),
+            text: uniform(&format!("{name}.text"), [n, args.tokens, width], device),
+            mask: Tensor::ones([n, args.tokens], device),
+        };
+        Ok(Self {
+            device: device.clone(),
+            synthetic: Synthetic { inputs: inputs("synthetic", args.synthetic), captions: Vec::new(), velocity: None },
+            real: inputs("real", args.real),
+            online: inputs("online", args.real),
+            optimizer: ModelOptimizer::default(),
+            model: Some(model),
+        })
+    }
+
+    /// One step, with rates so small that nothing diverges.
+    fn step(&mut self, number: u64) -> anyhow::Result<Phases> {
+        let mut clock = Instant::now();
+        let mut lap = |device: &Device| -> anyhow::Result<f64> {
+            device.sync()?;
+            let seconds = clock.elapsed().as_secs_f64();
+            clock = Instant::now();
+            Ok(seconds)
+        };
+        let Some(model) = &self.model else { bail!("an earlier step failed") };
+        let statistics = RealStatistics::new(model, self.real.clone())?;
+        let real = lap(&self.device)?;
+        let objective = Objective { rho: 2.0, cov: 1.0, feat: 0.1 };
+        let pairs = self.synthetic.inputs.clone();
+        let matched = match_pairs(model, &statistics, pairs, objective, Target::Both)?;
+        let synthetic = lap(&self.device)?;
+        let rates = PairRates { lr_img: 1e-9, lr_txt: 1e-9, momentum: 0.5 };
+        self.synthetic = self.synthetic.clone().step(matched.gradients, None, rates);
+        let update = lap(&self.device)?;
+        let mut dropout = Seed(0).stream("online.dropout", number);
+        let rates = TrainRates { lr_encoder: 1e-9, lr_head: 1e-9, ..TrainRates::default() };
+        let mode = &mut Mode::Train(&mut dropout);
+        // Taken out, so that its weights are updated in place.
+        let Some(model) = self.model.take() else { bail!("an earlier step failed") };
+        let (model, _) = model.train_step(self.online.clone(), 0.07, rates, &mut self.optimizer, mode)?;
+        self.model = Some(model);
+        let online = lap(&self.device)?;
+        Ok(Phases { real, synthetic, update, online })
+    }
+}
+
+/// Floating-point operations of the encoders in a step, two for each multiply-add: a backward pass to the input costs as
+/// much as the forward pass, one to input and weights twice as much. Heads and losses are left out.
+fn step_flops(args: &BenchStepArgs, device: &Device) -> anyhow::Result<f64> {
+    let pair = image::macs(&args.image_encoder, args.size, device)?
+        + text::macs(&args.text_encoder, args.tokens, Pooling::Cls, device)?;
+    let passes = args.real + 2 * args.synthetic + 3 * args.real;
+    Ok(2.0 * pair as f64 * passes as f64)
+}
+
+/// What this machine reaches on one large matrix product, the better of burn's and ours.
+fn sgemm_flops_per_second(device: &Device) -> anyhow::Result<f64> {
+    const SIDE: usize = 1536;
+    let (a, b) = (uniform("a", [SIDE, SIDE], device), uniform("b", [SIDE, SIDE], device));
+    let burn = median_seconds(1, 5, || {
+        let product = a.clone().matmul(b.clone());
+        device.sync()?;
+        Ok(product)
+    })?;
+    let ours = median_seconds(1, 5, || {
+        let product = covmatch_kernels::linear(a.clone(), b.clone(), None);
+        device.sync()?;
+        Ok(product)
+    })?;
+    Ok(2.0 * (SIDE as f64).powi(3) / burn.min(ours))
+}
+
+/// What was measured.
+struct Report<'a> {
+    args: &'a BenchStepArgs,
+    phases: Phases,
+    flops: f64,
+    sgemm: f64,
+    peak: Option<u64>,
+}
+
+impl Report<'_> {
+    fn peak_mb(&self) -> Option<f64> {
+        self.peak.map(|bytes| bytes as f64 / 1e6)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let BenchStepArgs { image_encoder, text_encoder, real, synthetic, size, tokens, width, .. } = self.args;
+        let rate = self.flops / self.phases.step();
+        json!({
+            "image_encoder": image_encoder, "text_encoder": text_encoder, "real": real, "synthetic": synthetic,
+            "size": size, "tokens": tokens, "width": width, "threads": threads(),
+            "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online,
+            "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "update_s": self.phases.update,
+            "gflops": rate / 1e9, "sgemm_gflops": self.sgemm / 1e9, "efficiency": rate / self.sgemm,
+            "peak_mb": self.peak_mb(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let BenchStepArgs { image_encoder, text_encoder, real, synthetic, size, tokens, .. } = self.args;
+        let rate = self.flops / self.phases.step();
+        let seconds = |s: f64| format!("{s:.3} s");
+        let mut rows = vec![
+            vec!["step".to_owned(), seconds(self.phases.step())],
+            vec!["  real batch, forward".to_owned(), seconds(self.phases.real)],
+            vec!["  synthetic pairs, forward and backward".to_owned(), seconds(self.phases.synthetic)],
+            vec!["  update of the pairs".to_owned(), seconds(self.phases.update)],
+            vec!["  online step".to_owned(), seconds(self.phases.online)],
+            vec!["encoders' arithmetic".to_owned(), format!("{:.0} GFLOP/s", rate / 1e9)],
+            vec!["  of a large matrix product's".to_owned(), format!("{:.0} %", 100.0 * rate / self.sgemm)],
+        ];
+        rows.extend(self.peak_mb().map(|mb| vec!["peak memory of the process".to_owned(), format!("{mb:.0} MB")]));
+        format!(
+            "{image_encoder} + {text_encoder}, real {real}, synthetic {synthetic}, {size} px, {tokens} tokens, {} threads \
+             (generated weights)\n{}",
+            threads(),
+            table(&rows, &[1])
+        )
+    }
+}
