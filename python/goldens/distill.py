@@ -45,8 +45,8 @@ CASES = {
     "efficientnet_lite0": ("tf_efficientnet_lite0", 1.5, "minilm-l3", "cls"),
     "nfnet_l0": ("nfnet_l0", 1.0, "minilm-l6", "mean"),
 }
-# name: the files. ReLU6 has kinks: over ten steps some activations of EfficientNet come so close to one that rounding
-# to float32 pushes them over, and gradients jump. PyTorch in float32 is then up to 1e-1 from PyTorch in float64, or
+# name: the files. ReLU6 has kinks: probably, over ten steps some activations of EfficientNet come so close to one that
+# rounding to float32 pushes them over, and gradients jump. PyTorch in float32 is then up to 1e-1 from PyTorch in float64, or
 # 3e-4 with another number of threads. Many steps are therefore followed with the smooth NFNet only.
 KINDS = {"efficientnet_lite0": ["match", "info_nce"], "nfnet_l0": ["match", "steps", "rows", "info_nce"]}
 LR_IMG, LR_TXT = 0.007, 0.01  # of the pairs
