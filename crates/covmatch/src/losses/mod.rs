@@ -2,9 +2,9 @@
 //!
 //! | loss                                      | trains                                |
 //! |-------------------------------------------|---------------------------------------|
-//! | [`info_nce`]                              | the model, online and in evaluation   |
-//! | [`cross_covariance`]: `L_cov`             | the synthetic pairs                   |
-//! | [`feature_matching`]: `L_feat`            | the synthetic pairs                   |
+//! | [`info_nce()`]                            | the model, online and in evaluation   |
+//! | [`mod@cross_covariance`]: `L_cov`         | the synthetic pairs                   |
+//! | [`mod@feature_matching`]: `L_feat`        | the synthetic pairs                   |
 
 pub mod cross_covariance;
 pub mod feature_matching;
