@@ -98,7 +98,9 @@ proptest! {
     fn standardisation_of_any_shape_matches_burn(
         out in 1_usize..30, i in 1_usize..30, k in 1_usize..4, gamma in 0.5_f32..2.0
     ) {
-        prop_assume!(i * k > 1);
+        // Two weights of a row become +-s whatever they are: their gradient is what rounding leaves of a difference of
+        // equal numbers, and has nothing to be compared with.
+        prop_assume!(i * k * k > 2);
         check("standardize", || standardized([out, i, k, k], gamma, 1e-5));
     }
 
