@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
 use covmatch::engine::DeviceChoice;
 use covmatch::select::Selection;
+use covmatch::trajectory::experts::Shard;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
 #[derive(Debug, Parser)]
@@ -39,6 +40,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Choose real pairs instead of learning synthetic ones: the baselines
     Select(SelectArgs),
+    /// Train the models whose trajectories MTT-VL and LoRS follow
+    Experts(ExpertsArgs),
     /// Train a model on the whole train split: the upper bound
     Train(TrainArgs),
     /// List the image, video and text encoders
@@ -163,6 +166,22 @@ pub struct SelectArgs {
     pub engine: EngineArgs,
 }
 
+/// Arguments of `experts`.
+#[derive(Debug, Args)]
+pub struct ExpertsArgs {
+    /// The experiment, a TOML file; its section [experts] says how many and where they go
+    pub config: PathBuf,
+    /// Change a field of the experiment, such as experts.count=5; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Train a share of them, such as 0/4 for the first of four machines with one folder
+    #[arg(long, value_name = "I/N", default_value = "0/1", value_parser = shard)]
+    pub shard: Shard,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
 /// Arguments of `train`.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
@@ -273,6 +292,9 @@ pub struct BenchStepArgs {
     /// Width of the heads
     #[arg(long, value_name = "N", default_value_t = 2304, value_parser = positive)]
     pub width: usize,
+    /// One real batch, and one forward pass of it, for both the matching and the online step
+    #[arg(long)]
+    pub share_real_batch: bool,
     /// Timed steps; the median is reported
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
     pub iterations: usize,
@@ -313,6 +335,16 @@ impl Phase {
     }
 }
 
+/// A share such as 0/4.
+fn shard(text: &str) -> Result<Shard, String> {
+    let wrong = || "write I/N with I below N, such as 0/4".to_owned();
+    let (index, of) = text.split_once('/').ok_or_else(wrong)?;
+    match (index.parse(), of.parse()) {
+        (Ok(index), Ok(of)) if index < of => Ok(Shard { index, of }),
+        _ => Err(wrong()),
+    }
+}
+
 /// A whole number above zero.
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -329,6 +361,14 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_share_is_a_number_below_another() {
+        assert_eq!(shard("2/3"), Ok(Shard { index: 2, of: 3 }));
+        for wrong in ["3/3", "1", "a/2", "1/0", "-1/2", ""] {
+            assert!(shard(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod distill;
 pub mod encoders;
 pub mod evaluate;
+pub mod experts;
 pub mod inspect;
 mod report;
 mod results;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Distill(args) => commands::distill::run(&args),
         Command::Evaluate(args) => commands::evaluate::run(&args),
         Command::Select(args) => commands::select::run(&args),
+        Command::Experts(args) => commands::experts::run(&args),
         Command::Train(args) => commands::train::run(&args),
         Command::Encoders(args) => commands::encoders::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use covmatch::distill::{Event, Observer, StepReport};
+use covmatch::distill::{Event, Observer, Report};
 use covmatch::evaluate::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,13 +15,14 @@ use crate::console::progress;
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 /// A bar on a terminal, or lines.
-struct Bar {
+pub struct Bar {
     bar: Option<ProgressBar>,
     last: Option<Instant>,
 }
 
 impl Bar {
-    fn new(total: u64) -> Self {
+    /// A bar of `total` steps.
+    pub fn new(total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {elapsed} elapsed, {eta} left");
             ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -30,7 +31,7 @@ impl Bar {
     }
 
     /// Shows that `done` of `total` is done; a line only if the last one is some time ago or this is the end.
-    fn show(&mut self, done: u64, total: u64, message: &str) {
+    pub fn show(&mut self, done: u64, total: u64, message: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             bar.set_message(message.to_owned());
@@ -78,27 +79,21 @@ impl StepBar {
         Ok(Self { bar: Bar::new(0), total: 0, stop })
     }
 
-    fn step(&mut self, report: &StepReport) {
-        let StepReport { step, round, cov, feat_v, feat_l, seconds, .. } = report;
-        let online = report.info_nce.map_or(String::new(), |loss| format!("  nce {loss:.2}"));
-        let message =
-            format!("round {round}  cov {cov:.3e}  feat {:.2}{online}  {:.2} s/step", feat_v + feat_l, seconds.total());
-        self.bar.show(step + 1, self.total, &message);
+    fn step(&mut self, report: &dyn Report) {
+        let message = format!("{}  {:.2} s/step", report.summary(), report.seconds());
+        self.bar.show(report.step() + 1, self.total, &message);
     }
 }
 
 impl Observer for StepBar {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Started { done, total, scale, .. } => {
+            Event::Started { done, total, constants, .. } => {
                 self.bar = Bar::new(total);
                 self.total = total;
                 let at =
                     if done > 0 { format!("goes on after step {done} of {total}") } else { format!("{total} steps") };
-                self.bar.say(&format!(
-                    "{at}; rates: pixels {:.3e}, captions {:.3e}; weights: L_cov {:.3e}, L_feat {:.3e}",
-                    scale.lr_img, scale.lr_txt, scale.cov, scale.feat
-                ));
+                self.bar.say(&format!("{at}; {constants}"));
             }
             Event::Step(report) => self.step(report),
             Event::Warning(text) => self.bar.say(&format!("warning: {text}")),

@@ -67,6 +67,50 @@ fn kill_after(mut command: Command, delay: Duration) -> bool {
     ended
 }
 
+/// How many pictures the only cache in `folder` holds (the layout is that of `data/cache/file.rs`); 0 if there is none.
+fn cached_pictures(folder: &Path) -> usize {
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    let Some(path) = files.find(|path| path.extension().is_some_and(|end| end == "cache")) else { return 0 };
+    let mut file = std::fs::File::open(path).unwrap();
+    let mut number = || {
+        let mut bytes = [0; 8];
+        std::io::Read::read_exact(&mut file, &mut bytes).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    let header: Vec<u64> = (0..8).map(|_| number()).collect();
+    (0..header[2]).filter(|_| number() > 0).count()
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_fills_the_cache_leaves_one_that_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    // So many pictures that a run goes on filling to its end.
+    let distill = |out: &str| {
+        let mut program = distill(&folder.path().join(out));
+        program.args(["--set", "data.scenes.train=2000"]);
+        program
+    };
+    let cached = |out: &str| {
+        let mut program = distill(out);
+        program.args(["--set", &format!("data.cache='{}'", cache.display()), "--set", "data.cache_gb=0.1"]);
+        program
+    };
+    for enough in [1, 60, 150] {
+        let mut child = cached(&format!("killed-{enough}")).spawn().unwrap();
+        while cached_pictures(&cache) < enough && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before {enough} pictures were cached");
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+    }
+    succeed(distill("whole"));
+    succeed(cached("last"));
+    assert!(cached_pictures(&cache) > 150);
+    assert_eq!(set(&folder.path().join("last")), set(&folder.path().join("whole")));
+}
+
 #[test]
 fn a_run_that_is_killed_at_any_moment_resumes_to_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,11 +7,13 @@ mod data;
 mod distill;
 mod error;
 mod sections;
+mod trajectory;
 
 pub use data::DataConfig;
-pub use distill::{DistillConfig, Init, OnlineConfig, OnlineUpdate, Target, Units};
+pub use distill::{DistillConfig, Init, MethodName, OnlineConfig, OnlineUpdate, Target, Units};
 pub use error::ConfigError;
 pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
+pub use trajectory::{ExpertsConfig, TrajectoryConfig, Unroll};
 
 use std::path::Path;
 
@@ -41,6 +43,12 @@ pub struct Config {
     /// How the model that they are matched on is trained between steps.
     #[serde(default)]
     pub online: OnlineConfig,
+    /// The trajectories that MTT-VL and LoRS follow.
+    #[serde(default)]
+    pub experts: ExpertsConfig,
+    /// How MTT-VL and LoRS follow them.
+    #[serde(default)]
+    pub trajectory: TrajectoryConfig,
     /// How a model is trained on the pairs to evaluate them.
     #[serde(default = "TrainConfig::on_pairs")]
     pub evaluate: TrainConfig,
@@ -99,14 +107,21 @@ impl Config {
         Seed(self.seed)
     }
 
+    /// Whether CovMatch takes its statistics from the batch that the model is trained on.
+    pub(crate) fn shares_real_batch(&self) -> bool {
+        self.distill.share_real_batch && self.online.update == OnlineUpdate::Real
+    }
+
     /// The same experiment, if every value can be used; `name` is what errors call it.
     pub fn checked(self, name: &str) -> Result<Self, ConfigError> {
         let problems = [
             self.data.problem(),
             self.image.problem(),
-            self.head.problem(),
+            self.head.problem(&self.image.encoder),
             self.distill.problem(),
             self.online.problem(),
+            self.experts.problem(),
+            self.trajectory.problem(&self.experts),
             self.evaluate.problem("evaluate"),
             self.train.problem("train"),
         ];
@@ -169,6 +184,16 @@ mod tests {
         assert_eq!((config.head.width, config.head.depth, config.head.tau), (2304, 2, 0.07));
         assert_eq!((config.evaluate.epochs, config.evaluate.batch, config.evaluate.runs), (100, 128, 5));
         assert_eq!((config.online.rates.lr_encoder, config.online.rates.lr_head), (0.01, 0.1));
+    }
+
+    #[test]
+    fn every_preset_is_an_experiment() {
+        let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets");
+        let files: Vec<_> = std::fs::read_dir(presets).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() > 10);
+        for file in files {
+            Config::read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 
     #[test]

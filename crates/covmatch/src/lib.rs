@@ -24,3 +24,4 @@ pub mod optimize;
 pub mod report;
 pub mod select;
 pub mod tensor_file;
+pub mod trajectory;

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use safetensors::{Dtype, SafeTensors};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
 use crate::files::{self, WriteError};
@@ -76,6 +77,11 @@ impl TensorFile {
         Ok(Tensor::from_data(TensorData::new(values.clone(), shape.clone()), device))
     }
 
+    /// The values of the tensor `name`, in the order of its elements.
+    pub fn values(&self, name: &str) -> Result<&[f32], TensorFileError> {
+        self.entry(name).map(|(_, values)| values.as_slice())
+    }
+
     /// The shape of the tensor `name`.
     pub fn shape(&self, name: &str) -> Result<&[usize], TensorFileError> {
         self.entry(name).map(|(shape, _)| shape.as_slice())
@@ -95,6 +101,17 @@ impl TensorFile {
     pub fn about(&self, key: &str) -> Result<&str, TensorFileError> {
         let word = self.metadata.get(key);
         word.map(String::as_str).ok_or_else(|| self.content(format!("says nothing about '{key}'")))
+    }
+
+    /// Says `value` about `key`, as JSON.
+    pub fn put_value(&mut self, key: &str, value: &impl Serialize) {
+        self.metadata.insert(key.to_owned(), json!(value).to_string());
+    }
+
+    /// The JSON value about `key`.
+    pub fn value<T: DeserializeOwned>(&self, key: &str) -> Result<T, TensorFileError> {
+        let text = self.about(key)?;
+        serde_json::from_str(text).map_err(|cause| self.content(format!("has '{key}' as {text}: {cause}")))
     }
 
     /// An error about what this file holds.

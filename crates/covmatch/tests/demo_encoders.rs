@@ -7,7 +7,7 @@ use covmatch::config::Config;
 use covmatch::data::Split;
 use covmatch::data::loader::Augment;
 use covmatch::data::scenes::{Form, SceneConfig, SceneId, captions};
-use covmatch::distill::{Distillation, StepReport};
+use covmatch::distill::{Distillation, Method, StepReport};
 use covmatch::encoders::{Mode, TextEncoder};
 use covmatch::experiment::Experiment;
 use covmatch::model::ModelError;
@@ -99,9 +99,9 @@ fn other_encoders_have_no_built_in_weights() {
 
 /// All steps of a distillation; those before the first that fails.
 fn steps(overrides: &[&str]) -> Vec<StepReport> {
-    let mut distillation = Distillation::new(experiment(overrides)).unwrap();
+    let mut distillation = Distillation::begin(experiment(overrides)).unwrap();
     let mut steps = Vec::new();
-    while !distillation.finished() {
+    while distillation.done() < distillation.experiment().config.distill.steps() {
         match distillation.step() {
             Ok(step) => steps.push(step),
             Err(_) => break,
@@ -126,6 +126,24 @@ fn relative_units_need_no_tuning_on_this_pair() {
     assert!(ended < 2.0 * began && began < 2.0 * ended, "pixels' rms {began} -> {ended}");
 }
 
+/// The pixels after twenty steps, less those before.
+fn movement_in_twenty_steps() -> Vec<f64> {
+    let experiment = experiment(&["distill.rounds=2", "distill.steps_per_round=10"]);
+    let before = covmatch::distill::initial_pairs(&experiment).unwrap().inputs.pixels;
+    let mut distillation = Distillation::begin(experiment).unwrap();
+    (0..20).for_each(|_| assert!(distillation.step().is_ok()));
+    let moved = distillation.synthetic().inputs.pixels.clone() - before;
+    moved.into_data().iter::<f32>().map(f64::from).collect()
+}
+
+#[test]
+fn twenty_steps_on_the_kernels_and_on_plain_operations_end_alike() {
+    let (fast, plain) = (movement_in_twenty_steps(), covmatch_kernels::plain_ops(movement_in_twenty_steps));
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let apart = norm(&mut fast.iter().zip(&plain).map(|(a, b)| a - b)) / norm(&mut plain.iter().copied());
+    assert!(norm(&mut plain.iter().copied()) > 0.0 && apart < 1e-3, "apart by {apart:e} of the way");
+}
+
 /// The paper's rate of 1 is made for its encoders; here the pixels are blown up within one round.
 #[test]
 fn absolute_units_are_plain_rates() {
@@ -143,7 +161,7 @@ fn absolute_units_are_plain_rates() {
     let step = |rate: &str| {
         let experiment = experiment(&["distill.units=absolute", &format!("distill.lr_img={rate}")]);
         let before = covmatch::distill::initial_pairs(&experiment).unwrap().inputs.pixels;
-        let mut distillation = Distillation::new(experiment).unwrap();
+        let mut distillation = Distillation::begin(experiment).unwrap();
         distillation.step().unwrap();
         (distillation.synthetic().inputs.pixels.clone() - before).powi_scalar(2).mean().into_scalar::<f32>().sqrt()
     };

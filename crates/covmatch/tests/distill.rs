@@ -80,8 +80,8 @@ impl Observer for Record {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Step(report) => {
-                self.steps.push(report.step);
-                self.losses.push(report.loss);
+                self.steps.push(report.step());
+                self.losses.push(report.loss());
             }
             Event::Warning(text) => self.warnings.push(text),
             _ => {}
@@ -194,7 +194,9 @@ fn only_the_chosen_modality_is_learned() {
 fn every_form_of_online_update_and_init_runs() {
     let folder = tempfile::tempdir().unwrap();
     let device = Device::flex();
-    let cases: [&[&str]; 5] = [
+    let cases: [&[&str]; 7] = [
+        &["distill.share_real_batch=true"],
+        &["head.image=false", "head.width=1280"],
         &["online.update=none"],
         &["online.update=synthetic"],
         &["distill.init=noise"],
@@ -250,7 +252,7 @@ fn an_evaluation_repeats_and_its_runs_differ() {
     let pairs = covmatch::distill::initial_pairs(&experiment).unwrap().inputs;
     let evaluate = |experiment: &Experiment| {
         let config = experiment.config.evaluate;
-        evaluate_pairs(experiment, &pairs, &config, experiment.config.seed(), &mut |_| {}).unwrap()
+        evaluate_pairs(experiment, &pairs, None, &config, experiment.config.seed(), &mut |_| {}).unwrap()
     };
     let (once, twice) = (evaluate(&experiment), evaluate(&experiment));
     assert_eq!(once, twice);

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use covmatch::config::Config;
-use covmatch::distill::{DistillError, Distillation, StepReport};
+use covmatch::distill::{DistillError, Distillation, Method, StepReport};
 use covmatch::experiment::Experiment;
 use parity::weights_folder;
 
@@ -50,9 +50,9 @@ fn experiment(image: (&str, &Path), text: (&str, &Path), overrides: &[&str]) -> 
 
 /// The steps of a trial, up to the first that fails.
 fn steps(experiment: Experiment) -> (Vec<StepReport>, Option<DistillError>) {
-    let mut distillation = Distillation::new(experiment).unwrap();
+    let mut distillation = Distillation::begin(experiment).unwrap();
     let mut reports = Vec::new();
-    while !distillation.finished() {
+    while distillation.done() < distillation.experiment().config.distill.steps() {
         match distillation.step() {
             Ok(report) => reports.push(report),
             Err(error) => return (reports, Some(error)),

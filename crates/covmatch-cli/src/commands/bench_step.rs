@@ -15,7 +15,8 @@ use covmatch::encoders::text::{AnyTextEncoder, Pooling};
 use covmatch::encoders::weights::generated;
 use covmatch::encoders::{Mode, TextEncoder, image, text};
 use covmatch::engine::{Seed, peak_memory, set_threads, threads};
-use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TrainRates};
+use covmatch::losses::info_nce;
+use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TextLevel, TrainRates};
 use serde_json::json;
 
 use crate::args::BenchStepArgs;
@@ -31,7 +32,10 @@ pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
     let mut bench = Bench::new(args, &device)?;
     let mut steps = Vec::new();
     for iteration in 0..args.warmup + args.iterations {
-        let phases = bench.step(iteration as u64)?;
+        let phases = match args.share_real_batch {
+            true => bench.shared_step(iteration as u64)?,
+            false => bench.step(iteration as u64)?,
+        };
         if iteration >= args.warmup {
             steps.push(phases);
         }
@@ -96,7 +100,7 @@ impl Bench {
             Projection::new(config, &mut Seed(0).stream(purpose, 0), device)
         };
         let model = Model {
-            image_head: head(visual.feature_dim(), "head.image"),
+            image_head: Some(head(visual.feature_dim(), "head.image")),
             text_head: head(text.feature_dim(), "head.text"),
             visual,
             text,
@@ -106,6 +110,7 @@ impl Bench {
             pixels: uniform(&format!("{name}.pixels"), [n, 3, 1, args.size, args.size], device),
             text: uniform(&format!("{name}.text"), [n, args.tokens, width], device),
             mask: Tensor::ones([n, args.tokens], device),
+            level: TextLevel::Inputs,
         };
         Ok(Self {
             device: device.clone(),
@@ -117,34 +122,77 @@ impl Bench {
         })
     }
 
-    /// One step, with rates so small that nothing diverges.
+    /// One step, as `covmatch distill` takes it.
     fn step(&mut self, number: u64) -> anyhow::Result<Phases> {
-        let mut clock = Instant::now();
-        let mut lap = |device: &Device| -> anyhow::Result<f64> {
-            device.sync()?;
-            let seconds = clock.elapsed().as_secs_f64();
-            clock = Instant::now();
-            Ok(seconds)
-        };
-        let Some(model) = &self.model else { bail!("an earlier step failed") };
-        let statistics = RealStatistics::new(model, self.real.clone())?;
-        let real = lap(&self.device)?;
-        let objective = Objective { rho: 2.0, cov: 1.0, feat: 0.1 };
-        let pairs = self.synthetic.inputs.clone();
-        let matched = match_pairs(model, &statistics, pairs, objective, Target::Both)?;
-        let synthetic = lap(&self.device)?;
-        let rates = PairRates { lr_img: 1e-9, lr_txt: 1e-9, momentum: 0.5 };
-        self.synthetic = self.synthetic.clone().step(matched.gradients, None, rates);
-        let update = lap(&self.device)?;
-        let mut dropout = Seed(0).stream("online.dropout", number);
-        let rates = TrainRates { lr_encoder: 1e-9, lr_head: 1e-9, ..TrainRates::default() };
-        let mode = &mut Mode::Train(&mut dropout);
+        let device = self.device.clone();
+        let mut clock = Clock::start(&device);
         // Taken out, so that its weights are updated in place.
         let Some(model) = self.model.take() else { bail!("an earlier step failed") };
-        let (model, _) = model.train_step(self.online.clone(), 0.07, rates, &mut self.optimizer, mode)?;
+        let statistics = RealStatistics::new(&model, self.real.clone())?;
+        let real = clock.lap()?;
+        let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
+        let mut dropout = Seed(0).stream("online.dropout", number);
+        let mode = &mut Mode::Train(&mut dropout);
+        let (model, _) = model.train_step(self.online.clone(), TAU, RATES, &mut self.optimizer, mode)?;
         self.model = Some(model);
-        let online = lap(&self.device)?;
-        Ok(Phases { real, synthetic, update, online })
+        Ok(Phases { real, synthetic, update, online: clock.lap()? })
+    }
+
+    /// One step with `distill.share_real_batch`.
+    fn shared_step(&mut self, number: u64) -> anyhow::Result<Phases> {
+        let device = self.device.clone();
+        let mut clock = Clock::start(&device);
+        let Some(model) = self.model.take() else { bail!("an earlier step failed") };
+        let mut dropout = Seed(0).stream("online.dropout", number);
+        let forwarded = model.clone().forward(self.online.clone(), &mut Mode::Train(&mut dropout))?;
+        let statistics = RealStatistics::of(forwarded.features(), forwarded.projected());
+        let real = clock.lap()?;
+        let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
+        drop(model);
+        let (model, _) = forwarded.descend(RATES.into(), &mut self.optimizer, |z| info_nce(z.image, z.text, TAU));
+        self.model = Some(model);
+        Ok(Phases { real, synthetic, update, online: clock.lap()? })
+    }
+
+    /// Matches the pairs and moves them. Returns the seconds of both.
+    fn match_to(
+        &mut self,
+        model: &Model,
+        statistics: &RealStatistics,
+        clock: &mut Clock<'_>,
+    ) -> anyhow::Result<(f64, f64)> {
+        let objective = Objective { rho: 2.0, cov: 1.0, feat: 0.1 };
+        let pairs = self.synthetic.inputs.clone();
+        let matched = match_pairs(model, statistics, pairs, objective, Target::Both)?;
+        let synthetic = clock.lap()?;
+        let rates = PairRates { lr_img: 1e-9, lr_txt: 1e-9, momentum: 0.5 };
+        self.synthetic = self.synthetic.clone().step(matched.gradients, None, rates);
+        Ok((synthetic, clock.lap()?))
+    }
+}
+
+const TAU: f32 = 0.07;
+
+/// Rates so small that nothing diverges.
+const RATES: TrainRates = TrainRates { lr_encoder: 1e-9, lr_head: 1e-9, momentum: 0.9, weight_decay: 5e-4 };
+
+/// Tells the time between laps, when everything asked for is computed.
+struct Clock<'a> {
+    device: &'a Device,
+    last: Instant,
+}
+
+impl<'a> Clock<'a> {
+    fn start(device: &'a Device) -> Self {
+        Self { device, last: Instant::now() }
+    }
+
+    /// Seconds since the last lap.
+    fn lap(&mut self) -> anyhow::Result<f64> {
+        self.device.sync()?;
+        let (now, last) = (Instant::now(), self.last);
+        self.last = now;
+        Ok((now - last).as_secs_f64())
     }
 }
 
@@ -153,7 +201,8 @@ impl Bench {
 fn step_flops(args: &BenchStepArgs, device: &Device) -> anyhow::Result<f64> {
     let pair = image::macs(&args.image_encoder, args.size, device)?
         + text::macs(&args.text_encoder, args.tokens, Pooling::Cls, device)?;
-    let passes = args.real + 2 * args.synthetic + 3 * args.real;
+    let statistics = if args.share_real_batch { 0 } else { args.real };
+    let passes = statistics + 2 * args.synthetic + 3 * args.real;
     Ok(2.0 * pair as f64 * passes as f64)
 }
 
@@ -193,7 +242,7 @@ impl Report<'_> {
         let rate = self.flops / self.phases.step();
         json!({
             "image_encoder": image_encoder, "text_encoder": text_encoder, "real": real, "synthetic": synthetic,
-            "size": size, "tokens": tokens, "width": width, "threads": threads(),
+            "size": size, "tokens": tokens, "width": width, "threads": threads(), "share_real_batch": self.args.share_real_batch,
             "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online,
             "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "update_s": self.phases.update,
             "gflops": rate / 1e9, "sgemm_gflops": self.sgemm / 1e9, "efficiency": rate / self.sgemm,

@@ -36,16 +36,15 @@ fn default_out(config: &Path) -> PathBuf {
 }
 
 fn summary(outcome: &Outcome, report: &Path) -> String {
-    let seconds = &outcome.seconds;
-    let share = |part: f64| format!("{:>5.1} %", 100.0 * part / seconds.total().max(1e-9));
+    let total: f64 = outcome.seconds.values().sum();
     let mut rows = vec![
         vec!["steps".to_owned(), outcome.steps.to_string(), String::new()],
-        vec!["time of all steps".to_owned(), duration(seconds.total()), String::new()],
-        vec!["  real batch, forward".to_owned(), duration(seconds.real), share(seconds.real)],
-        vec!["  synthetic pairs, forward and back".to_owned(), duration(seconds.synthetic), share(seconds.synthetic)],
-        vec!["  online training".to_owned(), duration(seconds.online), share(seconds.online)],
-        vec!["  waiting for data".to_owned(), duration(seconds.data), share(seconds.data)],
+        vec!["time of all steps".to_owned(), duration(total), String::new()],
     ];
+    for (phase, seconds) in &outcome.seconds {
+        let share = format!("{:>5.1} %", 100.0 * seconds / total.max(1e-9));
+        rows.push(vec![format!("  {}", phase_title(phase)), duration(*seconds), share]);
+    }
     if let Some(peak) = peak_memory() {
         rows.push(vec!["peak memory".to_owned(), format!("{:.0} MB", peak as f64 / 1e6), String::new()]);
     }
@@ -55,4 +54,17 @@ fn summary(outcome: &Outcome, report: &Path) -> String {
         table(&rows, &[1, 2]),
         report.display()
     )
+}
+
+/// What a phase of a step is, by its name in `metrics.jsonl`.
+fn phase_title(phase: &str) -> &str {
+    match phase {
+        "real" => "real batch, forward",
+        "synthetic" => "synthetic pairs, forward and back",
+        "online" => "online training",
+        "data" => "waiting for data",
+        "expert" => "reading experts",
+        "student" => "students and derivatives",
+        other => other,
+    }
 }

@@ -25,7 +25,8 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let pairs = set.pairs_for(&experiment)?;
     let mut bar = EpochBar::new(experiment.config.evaluate.runs, experiment.config.evaluate.epochs);
     let seed = experiment.config.seed();
-    let evaluation = evaluate_pairs(&experiment, &pairs, &experiment.config.evaluate, seed, &mut |p| bar.show(p))?;
+    let (config, learned) = (&experiment.config.evaluate, set.learned.as_ref());
+    let evaluation = evaluate_pairs(&experiment, &pairs, learned, config, seed, &mut |p| bar.show(p))?;
     drop(bar);
     let own = own_encoders(&set, &experiment.config);
     if own {

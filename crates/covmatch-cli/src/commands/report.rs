@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use covmatch::config::{Config, Units};
-use covmatch::distill::{StepReport, initial_pairs, read_metrics};
+use covmatch::config::{Config, MethodName, Units};
+use covmatch::distill::{initial_pairs, read_metrics};
 use covmatch::distilled::{DistilledSet, PairInfo, picture};
 use covmatch::experiment::Experiment;
 use covmatch::report::{Curve, Figure, PairView, Report, Scale, Table};
+use serde_json::Value;
 
 use super::results::{ResultFile, results_table};
 use crate::console::duration;
@@ -42,13 +43,26 @@ fn subtitle(experiment: &Experiment) -> String {
     let train = experiment.dataset.counts(covmatch::data::Split::Train);
     let config = &experiment.config;
     format!(
-        "distilled from {} images with {} captions by CovMatch, with {} and {}",
-        train.images, train.captions, config.image.encoder, config.text.encoder
+        "distilled from {} images with {} captions by {}, with {} and {}",
+        train.images,
+        train.captions,
+        method_title(config.distill.method),
+        config.image.encoder,
+        config.text.encoder
     )
 }
 
-fn facts(config: &Config, steps: &[StepReport]) -> Vec<(String, String)> {
-    let seconds: f64 = steps.iter().map(|step| step.seconds.total()).sum();
+fn method_title(method: MethodName) -> &'static str {
+    match method {
+        MethodName::CovMatch => "CovMatch",
+        MethodName::MttVl => "MTT-VL",
+        MethodName::Lors => "LoRS",
+    }
+}
+
+fn facts(config: &Config, steps: &[Value]) -> Vec<(String, String)> {
+    let phases = steps.iter().filter_map(|step| step["seconds"].as_object());
+    let seconds: f64 = phases.flat_map(|phases| phases.values()).filter_map(Value::as_f64).sum();
     let units = match config.distill.units {
         Units::Absolute => "absolute",
         Units::Relative => "relative",
@@ -90,19 +104,29 @@ fn notes(results: Option<&ResultFile>, random: Option<&ResultFile>) -> Vec<Strin
     notes
 }
 
-fn figures(steps: &[StepReport]) -> Vec<Figure> {
-    let curve = |name: &str, value: &dyn Fn(&StepReport) -> Option<f32>| Curve {
-        name: name.to_owned(),
-        points: steps.iter().filter_map(|step| Some((step.step as f64, f64::from(value(step)?)))).collect(),
+/// A figure: title, axis, scale, and the fields of `metrics.jsonl` that it shows by name.
+type FigureForm = (&'static str, &'static str, Scale, &'static [(&'static str, &'static str)]);
+
+/// The figures of all methods; one whose fields were not measured is left out.
+const FIGURES: [FigureForm; 5] = [
+    ("Cross-covariance loss", "L_cov", Scale::Log, &[("L_cov", "cov")]),
+    ("Mean feature loss", "L_feat", Scale::Log, &[("image", "feat_v"), ("text", "feat_l")]),
+    ("Online model", "InfoNCE", Scale::Linear, &[("InfoNCE", "info_nce")]),
+    ("Distance to the expert", "relative", Scale::Linear, &[("image", "trajectory_v"), ("text", "trajectory_l")]),
+    ("Learned rates of students", "rate", Scale::Linear, &[("image", "eta_v"), ("text", "eta_l")]),
+];
+
+fn figures(steps: &[Value]) -> Vec<Figure> {
+    let curve = |(name, field): &(&str, &str)| Curve {
+        name: (*name).to_owned(),
+        points: steps.iter().filter_map(|step| Some((step["step"].as_f64()?, step[*field].as_f64()?))).collect(),
     };
-    let cov = [curve("L_cov", &|step| Some(step.cov))];
-    let feat = [curve("image", &|step| Some(step.feat_v)), curve("text", &|step| Some(step.feat_l))];
-    let online = [curve("InfoNCE", &|step| step.info_nce)];
-    vec![
-        Figure::plot("Cross-covariance loss", "step", "L_cov", &cov, Scale::Log),
-        Figure::plot("Mean feature loss", "step", "L_feat", &feat, Scale::Log),
-        Figure::plot("Online model", "step", "InfoNCE", &online, Scale::Linear),
-    ]
+    let figure = |(title, axis, scale, fields): &FigureForm| {
+        let curves: Vec<Curve> = fields.iter().map(curve).collect();
+        let measured = curves.iter().any(|curve| !curve.points.is_empty());
+        measured.then(|| Figure::plot(title, "step", axis, &curves, *scale))
+    };
+    FIGURES.iter().filter_map(figure).collect()
 }
 
 /// Some pairs, evenly spaced, before and after.

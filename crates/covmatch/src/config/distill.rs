@@ -4,12 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
 use super::sections::rates_problem;
+use crate::data::loader::Augment;
 use crate::model::TrainRates;
 
 /// How the synthetic pairs are learned.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistillConfig {
+    /// How they are learned.
+    pub method: MethodName,
     /// Synthetic pairs, `N`.
     pub pairs: usize,
     /// The real cross-covariance is matched times `rho`.
@@ -34,6 +37,9 @@ pub struct DistillConfig {
     pub steps_per_round: usize,
     /// Real pairs in a step.
     pub real_batch: usize,
+    /// Whether one real batch serves both the matching and the training of the model: one forward pass less, but its
+    /// features are then under dropout, and the model is trained on what the pairs were just matched to.
+    pub share_real_batch: bool,
     /// Synthetic pairs in a step, drawn anew each time; all of them if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic_batch: Option<usize>,
@@ -43,6 +49,32 @@ pub struct DistillConfig {
     pub init: Init,
     /// Whether real pictures are augmented.
     pub augment: bool,
+}
+
+/// A method that learns pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MethodName {
+    /// Cross-covariance matching.
+    #[default]
+    #[serde(rename = "covmatch")]
+    CovMatch,
+    /// Bi-trajectory matching.
+    #[serde(rename = "mtt-vl")]
+    MttVl,
+    /// Trajectory matching with a learned low-rank similarity.
+    #[serde(rename = "lors")]
+    Lors,
+}
+
+impl MethodName {
+    /// The name in configurations and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            MethodName::CovMatch => "covmatch",
+            MethodName::MttVl => "mtt-vl",
+            MethodName::Lors => "lors",
+        }
+    }
 }
 
 /// What learning rates and `lambda` are measured in.
@@ -84,6 +116,7 @@ pub enum Init {
 impl Default for DistillConfig {
     fn default() -> Self {
         Self {
+            method: MethodName::CovMatch,
             pairs: 100,
             rho: 1.0,
             lambda: None,
@@ -94,6 +127,7 @@ impl Default for DistillConfig {
             rounds: 200,
             steps_per_round: 50,
             real_batch: 128,
+            share_real_batch: false,
             synthetic_batch: None,
             distil: Target::Both,
             init: Init::Real,
@@ -108,6 +142,11 @@ impl DistillConfig {
         self.rounds as u64 * self.steps_per_round as u64
     }
 
+    /// How real pictures are augmented.
+    pub fn augmentation(&self) -> Augment {
+        if self.augment { Augment::Protocol } else { Augment::None }
+    }
+
     /// Weight of `L_feat` against `L_cov`.
     pub fn lambda(&self) -> f32 {
         self.lambda.unwrap_or(match self.units {
@@ -118,12 +157,22 @@ impl DistillConfig {
 
     /// Learning rate of the pixels.
     pub fn lr_img(&self) -> f32 {
-        self.lr_img.unwrap_or_else(|| self.units.default_rate())
+        self.lr_img.unwrap_or_else(|| self.default_rate())
     }
 
     /// Learning rate of the embedded captions.
     pub fn lr_txt(&self) -> f32 {
-        self.lr_txt.unwrap_or_else(|| self.units.default_rate())
+        self.lr_txt.unwrap_or_else(|| self.default_rate())
+    }
+
+    /// In absolute units the rate of the method's authors, for 100 pairs and their encoders.
+    fn default_rate(&self) -> f32 {
+        match (self.units, self.method) {
+            (Units::Relative, _) => 0.015,
+            (Units::Absolute, MethodName::CovMatch) => 1.0,
+            (Units::Absolute, MethodName::MttVl) => 1000.0,
+            (Units::Absolute, MethodName::Lors) => 100.0,
+        }
     }
 
     /// Synthetic pairs in a step.
@@ -146,15 +195,6 @@ impl DistillConfig {
             require(finite(self.lr_txt()), "distill.lr_txt", "0 or more", self.lr_txt()),
             require((0.0..1.0).contains(&self.momentum), "distill.momentum", "in [0, 1)", self.momentum),
         ])
-    }
-}
-
-impl Units {
-    fn default_rate(self) -> f32 {
-        match self {
-            Units::Absolute => 1.0,
-            Units::Relative => 0.015,
-        }
     }
 }
 

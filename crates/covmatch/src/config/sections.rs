@@ -119,6 +119,9 @@ impl TextConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadConfig {
+    /// Whether images have a head too, as in CovMatch. MTT-VL and LoRS have one for captions alone, as wide as the image
+    /// encoder's features.
+    pub image: bool,
     /// Dimension of the space that images and captions share.
     pub width: usize,
     /// Linear layers of a head: 1, 2 or 3.
@@ -131,7 +134,7 @@ pub struct HeadConfig {
 
 impl Default for HeadConfig {
     fn default() -> Self {
-        Self { width: 2304, depth: 2, dropout: 0.1, tau: 0.07 }
+        Self { image: true, width: 2304, depth: 2, dropout: 0.1, tau: 0.07 }
     }
 }
 
@@ -139,12 +142,15 @@ impl HeadConfig {
     /// The form of both heads.
     pub fn form(&self) -> HeadForm {
         let depth = Depth::try_from(self.depth).unwrap_or_default();
-        HeadForm { width: self.width, depth, dropout: self.dropout }
+        HeadForm { image: self.image, width: self.width, depth, dropout: self.dropout }
     }
 
-    pub(super) fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&self, image_encoder: &str) -> Option<String> {
+        let features = VisualInfo::of(image_encoder).map_or(self.width, |info| info.feature_dim);
+        let bare = "the image encoder's dimension, as head.image is false";
         first([
             require(self.width > 0, "head.width", "at least 1", self.width),
+            require(self.image || self.width == features, "head.width", &format!("{features}, {bare}"), self.width),
             require(Depth::try_from(self.depth).is_ok(), "head.depth", "1, 2 or 3", self.depth),
             require((0.0..1.0).contains(&self.dropout), "head.dropout", "in [0, 1)", self.dropout),
             require(self.tau > 0.0 && self.tau.is_finite(), "head.tau", "above 0", self.tau),
@@ -168,6 +174,8 @@ pub struct TrainConfig {
     pub decay: f32,
     /// Whether the transformer layers of the text encoder are trained.
     pub train_text_encoder: bool,
+    /// Whether a set's own learning rates, where a method learned them, take the place of `rates`.
+    pub learned_rates: bool,
     /// The model is tried on the validation split after every so many epochs, to choose one; 0 never tries.
     pub val_every: usize,
 }
@@ -176,7 +184,16 @@ impl TrainConfig {
     /// The paper's training on distilled pairs.
     pub fn on_pairs() -> Self {
         let rates = TrainRates::default();
-        Self { runs: 5, epochs: 100, batch: 128, rates, decay: 0.1, train_text_encoder: true, val_every: 20 }
+        Self {
+            runs: 5,
+            epochs: 100,
+            batch: 128,
+            rates,
+            decay: 0.1,
+            train_text_encoder: true,
+            learned_rates: true,
+            val_every: 20,
+        }
     }
 
     /// The same training on a whole train split.

@@ -19,7 +19,6 @@ use super::DistillError;
 use super::matching::{Matched, Objective, RealStatistics, match_pairs};
 use super::synthetic::{PairRates, Synthetic};
 use crate::config::{DistillConfig, Units};
-use crate::data::loader::Augment;
 use crate::encoders::Mode;
 use crate::experiment::Experiment;
 use crate::losses::cross_covariance::energy;
@@ -99,7 +98,7 @@ impl Scale {
 /// Statistics of a few real batches under `model`.
 fn real_statistics(experiment: &Experiment, model: &Model) -> Result<Vec<RealStatistics>, DistillError> {
     let config = &experiment.config.distill;
-    let augment = if config.augment { Augment::Protocol } else { Augment::None };
+    let augment = config.augmentation();
     let loader = experiment.train_loader(experiment.config.seed(), "calibration", config.real_batch, augment)?;
     let statistics = |step| {
         let batch = loader.batch(step, crate::engine::threads())?;
@@ -110,6 +109,6 @@ fn real_statistics(experiment: &Experiment, model: &Model) -> Result<Vec<RealSta
 }
 
 /// The root mean square of all values.
-pub(super) fn rms<const D: usize>(x: Tensor<D>) -> f32 {
+pub(crate) fn rms<const D: usize>(x: Tensor<D>) -> f32 {
     x.powi_scalar(2).mean().into_scalar::<f32>().sqrt()
 }

@@ -1,5 +1,6 @@
-//! The state of a distillation, and its step.
+//! CovMatch between two steps, and its step.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,12 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::DistillError;
 use super::calibration::{Scale, rms};
+use super::finish::about;
 use super::matching::{Matched, RealStatistics, match_pairs};
+use super::method::{Method, Report};
+use super::state;
 use super::synthetic::Synthetic;
 use crate::config::OnlineUpdate;
-use crate::data::loader::{Ahead, Augment, Batch, Prefetch};
+use crate::data::loader::{Ahead, Batch, Prefetch};
+use crate::distilled::DistilledSet;
 use crate::encoders::Mode;
 use crate::experiment::Experiment;
+use crate::losses::info_nce;
 use crate::model::{Model, ModelOptimizer};
 
 /// A distillation between two steps.
@@ -85,27 +91,104 @@ impl PhaseSeconds {
     pub fn total(&self) -> f64 {
         self.data + self.real + self.synthetic + self.online
     }
+}
 
-    /// The sums of both, phase by phase.
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            data: self.data + other.data,
-            real: self.real + other.real,
-            synthetic: self.synthetic + other.synthetic,
-            online: self.online + other.online,
-        }
+impl Report for StepReport {
+    fn step(&self) -> u64 {
+        self.step
+    }
+
+    fn loss(&self) -> f32 {
+        self.loss
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds.total()
+    }
+
+    fn summary(&self) -> String {
+        let online = self.info_nce.map_or(String::new(), |loss| format!("  nce {loss:.2}"));
+        format!("round {}  cov {:.3e}  feat {:.2}{online}", self.round, self.cov, self.feat_v + self.feat_l)
+    }
+
+    fn curves(&self) -> Vec<(&'static str, f32)> {
+        let mut curves = vec![
+            ("loss/total", self.loss),
+            ("loss/cov", self.cov),
+            ("loss/feat_image", self.feat_v),
+            ("loss/feat_text", self.feat_l),
+            ("gradient/image", self.grad_img),
+            ("gradient/text", self.grad_txt),
+            ("pairs/image_rms", self.rms_img),
+            ("pairs/text_rms", self.rms_txt),
+        ];
+        curves.extend(self.info_nce.map(|loss| ("loss/info_nce", loss)));
+        curves
     }
 }
 
-impl Distillation {
-    /// The distillation of `experiment` before its first step.
-    pub fn new(experiment: Experiment) -> Result<Self, DistillError> {
+impl Online {
+    /// A model for `round`: pretrained encoders, new heads.
+    pub(super) fn of_round(experiment: &Experiment, round: u64) -> Self {
+        let model = experiment.model(experiment.config.seed(), round);
+        let trains_text = experiment.config.online.train_text_encoder;
+        let model = if trains_text { model } else { model.with_frozen_text() };
+        Self { model, optimizer: ModelOptimizer::default() }
+    }
+}
+
+impl Method for Distillation {
+    type Report = StepReport;
+
+    fn begin(experiment: Experiment) -> Result<Self, DistillError> {
         let model = experiment.model(experiment.config.seed(), 0);
         let synthetic = Synthetic::init(&experiment, &model)?;
         let scale = Scale::new(&experiment, &model, &synthetic)?;
         Self::at(experiment, scale, synthetic, 0, None)
     }
 
+    fn load(checkpoint: &Path, experiment: &Experiment) -> Result<Self, DistillError> {
+        state::load(checkpoint, experiment)
+    }
+
+    fn save(&self, checkpoint: &Path) -> Result<(), DistillError> {
+        state::save(self, checkpoint)
+    }
+
+    fn step(&mut self) -> Result<StepReport, DistillError> {
+        let before = self.synthetic.clone();
+        let report = self.try_step();
+        match report {
+            Ok(_) => self.done += 1,
+            Err(_) => self.synthetic = before,
+        }
+        report
+    }
+
+    fn done(&self) -> u64 {
+        self.done
+    }
+
+    fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    fn constants(&self) -> String {
+        let Scale { cov, feat, lr_img, lr_txt } = self.scale;
+        format!("rates: pixels {lr_img:.3e}, captions {lr_txt:.3e}; weights: L_cov {cov:.3e}, L_feat {feat:.3e}")
+    }
+
+    fn set(&self) -> Result<DistilledSet, DistillError> {
+        let about = about(&self.experiment, "covmatch", self.done)?;
+        Ok(DistilledSet { pairs: self.synthetic.inputs.clone(), about, learned: None })
+    }
+
+    fn captions(&self) -> &[u32] {
+        &self.synthetic.captions
+    }
+}
+
+impl Distillation {
     /// The distillation of `experiment` after `done` steps.
     pub(super) fn at(
         experiment: Experiment,
@@ -121,11 +204,6 @@ impl Distillation {
         Ok(Self { experiment, scale, synthetic, done, online, matching_batches, online_batches })
     }
 
-    /// What is distilled.
-    pub fn experiment(&self) -> &Experiment {
-        &self.experiment
-    }
-
     /// The constants of the run.
     pub fn scale(&self) -> Scale {
         self.scale
@@ -136,73 +214,78 @@ impl Distillation {
         &self.synthetic
     }
 
-    /// Steps that are done.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
-    /// Whether all steps are done.
-    pub fn finished(&self) -> bool {
-        self.done >= self.experiment.config.distill.steps()
-    }
-
     /// The model of the round that has begun; none between rounds.
     pub(super) fn online(&self) -> Option<&Online> {
         self.online.as_ref()
-    }
-
-    /// Takes one step. After an error the state is that before the step.
-    pub fn step(&mut self) -> Result<StepReport, DistillError> {
-        let before = self.synthetic.clone();
-        let report = self.try_step();
-        match report {
-            Ok(_) => self.done += 1,
-            Err(_) => self.synthetic = before,
-        }
-        report
     }
 
     fn try_step(&mut self) -> Result<StepReport, DistillError> {
         let per_round = self.experiment.config.distill.steps_per_round as u64;
         let (round, position) = (self.done / per_round, self.done % per_round);
         let mut clock = Clock::start();
-        let online = self.online.take().unwrap_or_else(|| self.begin_round(round));
+        let online = self.online.take().unwrap_or_else(|| Online::of_round(&self.experiment, round));
         let model = self.online.insert(online).model.clone();
+        let last = position + 1 == per_round;
+        if self.experiment.config.shares_real_batch() && !last {
+            return self.shared_step(model, clock);
+        }
         let report = self.match_step(&model, &mut clock)?;
         drop(model); // so that the online step updates its weights in place
-        let info_nce = if position + 1 < per_round {
-            self.online_step(&mut clock)?
-        } else {
+        let info_nce = if last {
             self.online = None; // the model is thrown away: nothing to train it for
             None
+        } else {
+            self.online_step(&mut clock)?
         };
         Ok(StepReport { info_nce, seconds: clock.seconds, ..report })
     }
 
-    /// A model for `round`.
-    fn begin_round(&self, round: u64) -> Online {
-        let model = self.experiment.model(self.experiment.config.seed(), round);
-        let trains_text = self.experiment.config.online.train_text_encoder;
-        let model = if trains_text { model } else { model.with_frozen_text() };
-        Online { model, optimizer: ModelOptimizer::default() }
+    /// Matches the pairs to a real batch and trains `model`, that of the round, on the same forward pass.
+    fn shared_step(&mut self, model: Model, mut clock: Clock) -> Result<StepReport, DistillError> {
+        let mut dropout = self.experiment.config.seed().stream("online.dropout", self.done);
+        let mode = &mut Mode::Train(&mut dropout);
+        let batch = self.matching_batches.next()?;
+        clock.lap(|seconds| &mut seconds.data);
+        let inputs = model.inputs(batch, mode, &self.experiment.device)?;
+        let forwarded = model.clone().forward(inputs, mode)?;
+        let real = RealStatistics::of(forwarded.features(), forwarded.projected());
+        clock.lap(|seconds| &mut seconds.real);
+        let report = self.match_to(&model, &real, &mut clock)?;
+        drop((model, real)); // so that the step updates the weights in place
+        let Some(Online { mut optimizer, .. }) = self.online.take() else { return Ok(report) };
+        let (tau, rates) = (self.experiment.config.head.tau, self.experiment.config.online.rates);
+        let (model, loss) = forwarded.descend(rates.into(), &mut optimizer, |z| info_nce(z.image, z.text, tau));
+        self.online = Some(Online { model, optimizer });
+        clock.lap(|seconds| &mut seconds.online);
+        self.finite("the InfoNCE of the online step", loss)?;
+        Ok(StepReport { info_nce: Some(loss), seconds: clock.seconds, ..report })
     }
 
     /// Moves the pairs one step closer to the real ones.
     fn match_step(&mut self, model: &Model, clock: &mut Clock) -> Result<StepReport, DistillError> {
-        let config = self.experiment.config.distill;
         let batch = self.matching_batches.next()?;
         clock.lap(|seconds| &mut seconds.data);
         let real = model.inputs(batch, &mut Mode::Eval, &self.experiment.device)?;
         let real = RealStatistics::new(model, real)?;
         clock.lap(|seconds| &mut seconds.real);
+        self.match_to(model, &real, clock)
+    }
 
+    /// Moves the pairs one step closer to `real`.
+    fn match_to(
+        &mut self,
+        model: &Model,
+        real: &RealStatistics,
+        clock: &mut Clock,
+    ) -> Result<StepReport, DistillError> {
+        let config = self.experiment.config.distill;
         let rows = self.rows();
         let inputs = match &rows {
             Some(rows) => self.synthetic.inputs.select(rows),
             None => self.synthetic.inputs.clone(),
         };
         let objective = self.scale.objective(&config);
-        let matched = match_pairs(model, &real, inputs, objective, config.distil)?;
+        let matched = match_pairs(model, real, inputs, objective, config.distil)?;
         let report = self.report(&matched)?;
         let synthetic = self.synthetic.clone();
         self.synthetic = synthetic.step(matched.gradients, rows.as_ref(), self.scale.rates(&config));
@@ -291,8 +374,8 @@ struct Batches {
 impl Batches {
     fn new(experiment: &Experiment, purpose: &str, first: u64) -> Result<Self, DistillError> {
         let config = &experiment.config.distill;
-        let augment = if config.augment { Augment::Protocol } else { Augment::None };
-        let loader = experiment.train_loader(experiment.config.seed(), purpose, config.real_batch, augment)?;
+        let loader =
+            experiment.train_loader(experiment.config.seed(), purpose, config.real_batch, config.augmentation())?;
         Ok(Self { queue: Prefetch::new(Arc::new(loader), first, Ahead::default()) })
     }
 

@@ -36,6 +36,9 @@ pub enum DistillError {
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// There are no experts to follow.
+    #[error(transparent)]
+    Experts(#[from] crate::trajectory::experts::ExpertsError),
     /// The metrics cannot be kept.
     #[error(transparent)]
     Metrics(#[from] crate::metrics::MetricsError),

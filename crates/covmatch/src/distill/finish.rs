@@ -1,12 +1,14 @@
 //! The end of a run: the distilled set, written out.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use burn::tensor::Tensor;
+use serde_json::Value;
 
-use super::distillation::{Distillation, StepReport};
 use super::error::DistillError;
+use super::method::Method;
 use super::run::RunDir;
 use super::synthetic::Synthetic;
 use crate::data::caption::{self, MAX_WORDS};
@@ -16,16 +18,14 @@ use crate::experiment::Experiment;
 use crate::files;
 use crate::losses::info_nce::normalize;
 use crate::metrics::MetricsError;
-use crate::model::Inputs;
+use crate::model::{Inputs, TextLevel};
 
 /// Train captions among which the nearest is looked for.
 const CANDIDATES: usize = 20_000;
-/// Writes the set of a finished distillation to `folder`.
-pub(super) fn finish(folder: &RunDir, distillation: &Distillation) -> Result<(), DistillError> {
-    let (experiment, synthetic) = (distillation.experiment(), distillation.synthetic());
-    let about = about(experiment, "covmatch", distillation.done())?;
-    let set = DistilledSet { pairs: synthetic.inputs.clone(), about };
-    write_set(folder.path(), experiment, &set, &synthetic.captions)
+
+/// Writes the set of a finished run to `folder`.
+pub(super) fn finish<M: Method>(folder: &RunDir, method: &M) -> Result<(), DistillError> {
+    write_set(folder.path(), method.experiment(), &method.set()?, method.captions())
 }
 
 /// What a set of `experiment` was made with.
@@ -88,7 +88,10 @@ fn pair_infos(experiment: &Experiment, pairs: &Inputs, captions: &[u32]) -> Resu
 fn nearest_captions(experiment: &Experiment, pairs: &Inputs) -> Result<Vec<u32>, DistillError> {
     let encoder = &experiment.pretrained.text;
     let encode = |text: Tensor<3>, mask: Tensor<2>| Ok(normalize(encoder.encode(text, mask, &mut Mode::Eval)?));
-    let features = encode(pairs.text.clone(), pairs.mask.clone())?; // [N, d_l]
+    let features = match pairs.level {
+        TextLevel::Inputs => encode(pairs.text.clone(), pairs.mask.clone())?,
+        TextLevel::Features => normalize(pairs.text.clone().squeeze_dim(1)),
+    }; // [N, d_l]
     let candidates = candidates(experiment);
     let others = experiment.encode_captions(&candidates, encode)?; // [candidates, d_l]
     let similarity: Vec<f32> = features.matmul(others.transpose()).into_data().iter::<f32>().collect();
@@ -108,11 +111,22 @@ fn candidates(experiment: &Experiment) -> Vec<u32> {
     chosen
 }
 
-/// The steps on record in `metrics.jsonl`.
-pub fn read_metrics(path: &Path) -> Result<Vec<StepReport>, DistillError> {
+/// The steps on record in `metrics.jsonl`, a JSON object each.
+pub fn read_metrics(path: &Path) -> Result<Vec<Value>, DistillError> {
     let text =
         fs::read_to_string(path).map_err(|cause| MetricsError::Read { path: path.display().to_string(), cause })?;
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// The seconds of all steps on record, by phase.
+pub(super) fn phase_seconds(path: &Path) -> Result<BTreeMap<String, f64>, DistillError> {
+    let mut sums = BTreeMap::new();
+    for step in read_metrics(path)? {
+        for (phase, seconds) in step["seconds"].as_object().into_iter().flatten() {
+            *sums.entry(phase.clone()).or_insert(0.0) += seconds.as_f64().unwrap_or_default();
+        }
+    }
+    Ok(sums)
 }
 
 /// The pairs that a run began with.

@@ -54,7 +54,12 @@ impl RealStatistics {
     pub fn new(model: &Model, real: Inputs) -> Result<Self, EncoderError> {
         let features = model.features(real, &mut Mode::Eval)?;
         let z = model.project(features.clone(), &mut Mode::Eval)?;
-        Ok(Self { features, means: Features { image: z.image.mean_dim(0), text: z.text.mean_dim(0) } })
+        Ok(Self::of(features, z))
+    }
+
+    /// Those of features `h` and `z`.
+    pub fn of(features: Features, z: Features) -> Self {
+        Self { features, means: Features { image: z.image.mean_dim(0), text: z.text.mean_dim(0) } }
     }
 }
 
@@ -67,10 +72,10 @@ pub fn match_pairs(
     target: Target,
 ) -> Result<Matched, EncoderError> {
     let frozen = model.clone().no_grad().train();
-    let Inputs { pixels, text, mask } = synthetic.autodiff();
+    let Inputs { pixels, text, mask, level } = synthetic.autodiff();
     let pixels = if target.image() { pixels.require_grad() } else { pixels };
     let text = if target.text() { text.require_grad() } else { text };
-    let inputs = Inputs { pixels: pixels.clone(), text: text.clone(), mask };
+    let inputs = Inputs { pixels: pixels.clone(), text: text.clone(), mask, level };
 
     let h = frozen.features(inputs, &mut Mode::Eval)?;
     let values = Features { image: h.image.clone().inner(), text: h.text.clone().inner() };

@@ -1,4 +1,7 @@
-//! Learning a few synthetic pairs that stand for a dataset: CovMatch (Algorithm 1 of the paper).
+//! Learning a few synthetic pairs that stand for a dataset.
+//!
+//! [`run()`] drives any [`Method`] in a folder: checkpoints, metrics, the finished set. The methods are CovMatch
+//! ([`Distillation`], Algorithm 1 of the paper) and those of [`crate::trajectory`]. CovMatch is
 //!
 //! ```text
 //! for each round:                                  the model starts from its pretrained encoders, with new heads
@@ -8,8 +11,6 @@
 //!         train:  model <- SGD step of InfoNCE                 on another real batch, dropout on
 //! ```
 //! The model of a round is thrown away at its end, so its last training step is left out.
-//!
-//! [`Distillation`] is the state and its step; [`run()`] adds the folder: checkpoints, metrics, the finished set.
 
 mod calibration;
 mod checkpoint;
@@ -17,15 +18,19 @@ mod distillation;
 mod error;
 pub(crate) mod finish;
 mod matching;
+mod method;
 mod observer;
 mod run;
+mod state;
 mod synthetic;
 
 pub use calibration::Scale;
+pub(crate) use calibration::rms;
 pub use distillation::{Distillation, PhaseSeconds, StepReport};
 pub use error::DistillError;
 pub use finish::{initial_pairs, read_metrics};
 pub use matching::{Matched, Objective, RealStatistics, match_pairs};
+pub use method::{Method, Report};
 pub use observer::{Event, Observer, Quiet};
 pub use run::{Outcome, RunDir, resume, run};
 pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity};

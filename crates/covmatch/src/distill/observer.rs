@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use super::calibration::Scale;
-use super::distillation::StepReport;
+use super::method::Report;
 
 /// Something that happened.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// The run begins, or goes on, at this step of so many.
@@ -17,11 +15,11 @@ pub enum Event<'a> {
         total: u64,
         /// Steps of a round.
         steps_per_round: u64,
-        /// Its constants.
-        scale: Scale,
+        /// Its constants, in words.
+        constants: String,
     },
     /// A step is done.
-    Step(&'a StepReport),
+    Step(&'a dyn Report),
     /// A checkpoint is on the disk.
     Saved(&'a Path),
     /// Something that the user should know.

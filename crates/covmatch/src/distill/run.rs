@@ -8,20 +8,24 @@
 //! and, at the end, the distilled set (see [`crate::distilled`]). A run that is killed at any moment and resumed ends in
 //! the same set: every step is a function of the state and of (seed, purpose, step).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
+use serde::Serialize;
 
 use super::checkpoint;
-use super::distillation::{Distillation, PhaseSeconds, StepReport};
+use super::distillation::Distillation;
 use super::error::DistillError;
-use super::finish::finish;
+use super::finish::{finish, phase_seconds};
+use super::method::{Method, Report};
 use super::observer::{Event, Observer};
-use crate::config::{Config, RunInfo};
+use crate::config::{Config, MethodName, RunInfo};
 use crate::experiment::Experiment;
 use crate::files::{self, WriteError};
 use crate::metrics::{EventFile, JsonLines, unix_time};
+use crate::trajectory::TrajectoryMatching;
 
 /// The files of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +70,8 @@ pub struct Outcome {
     pub folder: RunDir,
     /// Steps of the run.
     pub steps: u64,
-    /// Seconds of all its steps, over all processes that took them.
-    pub seconds: PhaseSeconds,
+    /// Seconds of all its steps by phase, over all processes that took them.
+    pub seconds: BTreeMap<String, f64>,
 }
 
 /// Distils what `config` says into the new folder `out`.
@@ -83,7 +87,10 @@ pub fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Obser
     });
     fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
     files::write(&folder.config(), experiment.config.to_toml()?.as_bytes())?;
-    drive(Distillation::new(experiment)?, folder, observer)
+    match experiment.config.distill.method {
+        MethodName::CovMatch => drive(Distillation::begin(experiment)?, folder, observer),
+        MethodName::MttVl | MethodName::Lors => drive(TrajectoryMatching::begin(experiment)?, folder, observer),
+    }
 }
 
 /// Goes on with the run in `folder`, from its newest checkpoint.
@@ -100,64 +107,67 @@ pub fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Re
             return Err(DistillError::OtherData { then: then.clone(), now });
         }
     }
-    let distillation = newest(&folder, &experiment, observer)?;
-    drive(distillation, folder, observer)
+    match experiment.config.distill.method {
+        MethodName::CovMatch => drive(newest::<Distillation>(&folder, &experiment, observer)?, folder, observer),
+        MethodName::MttVl | MethodName::Lors => {
+            drive(newest::<TrajectoryMatching>(&folder, &experiment, observer)?, folder, observer)
+        }
+    }
 }
 
 /// The state of the newest checkpoint that can be read; the beginning, if there is none at all.
-fn newest(folder: &RunDir, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Distillation, DistillError> {
+fn newest<M: Method>(folder: &RunDir, experiment: &Experiment, observer: &mut dyn Observer) -> Result<M, DistillError> {
     let found = checkpoint::list(&folder.checkpoints());
     for path in &found {
-        match checkpoint::load(path, experiment) {
-            Ok(distillation) => return Ok(distillation),
+        match M::load(path, experiment) {
+            Ok(method) => return Ok(method),
             Err(error) => observer.event(Event::Warning(format!("{} is left out: {error}", path.display()))),
         }
     }
     if found.is_empty() {
-        return Distillation::new(experiment.clone());
+        return M::begin(experiment.clone());
     }
     let cause = ": none of its checkpoints can be read".to_owned();
     Err(DistillError::NothingToResume { path: folder.path().display().to_string(), cause })
 }
 
 /// Takes all steps that are left, then writes the set.
-fn drive(mut distillation: Distillation, folder: RunDir, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let config = distillation.experiment().config.distill;
+fn drive<M: Method>(mut method: M, folder: RunDir, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
+    let config = method.experiment().config.distill;
     let (total, steps_per_round) = (config.steps(), config.steps_per_round as u64);
-    let mut metrics = Metrics::open(&folder, distillation.done())?;
-    let scale = distillation.scale();
-    observer.event(Event::Started { done: distillation.done(), total, steps_per_round, scale });
-    while !distillation.finished() {
-        let report = distillation.step().or_else(|error| save_and_fail(&folder, &distillation, observer, error))?;
+    let mut metrics = Metrics::open(&folder, method.done())?;
+    observer.event(Event::Started { done: method.done(), total, steps_per_round, constants: method.constants() });
+    while method.done() < total {
+        let report = method.step().or_else(|error| save_and_fail(&folder, &method, observer, error))?;
         metrics.write(&report)?;
         observer.event(Event::Step(&report));
         let stop = observer.stop();
-        if stop || distillation.done().is_multiple_of(steps_per_round) {
-            save(&folder, &distillation, observer)?;
+        if stop || method.done().is_multiple_of(steps_per_round) {
+            save(&folder, &method, observer)?;
         }
-        if stop && !distillation.finished() {
+        if stop && method.done() < total {
             let path = folder.path().display().to_string();
-            return Err(DistillError::Interrupted { step: distillation.done(), path });
+            return Err(DistillError::Interrupted { step: method.done(), path });
         }
     }
-    finish(&folder, &distillation)?;
-    Ok(Outcome { steps: total, seconds: metrics.seconds()?, folder })
+    finish(&folder, &method)?;
+    Ok(Outcome { steps: total, seconds: phase_seconds(metrics.lines.path())?, folder })
 }
 
-fn save(folder: &RunDir, distillation: &Distillation, observer: &mut dyn Observer) -> Result<(), DistillError> {
-    let path = checkpoint::save(&folder.checkpoints(), distillation)?;
+fn save<M: Method>(folder: &RunDir, method: &M, observer: &mut dyn Observer) -> Result<(), DistillError> {
+    let path = checkpoint::save(&folder.checkpoints(), method)?;
     observer.event(Event::Saved(&path));
     Ok(())
 }
 
 /// Saves the state before the step that failed with `error`, which is then returned.
-fn save_and_fail(
+fn save_and_fail<M: Method>(
     folder: &RunDir,
-    distillation: &Distillation,
+    method: &M,
     observer: &mut dyn Observer,
     error: DistillError,
-) -> Result<StepReport, DistillError> {
-    if let Err(also) = save(folder, distillation, observer) {
+) -> Result<M::Report, DistillError> {
+    if let Err(also) = save(folder, method, observer) {
         observer.event(Event::Warning(format!("the state could not be saved either: {also}")));
     }
     Err(error)
@@ -181,31 +191,12 @@ impl Metrics {
         Ok(Self { lines, events })
     }
 
-    fn write(&mut self, report: &StepReport) -> Result<(), DistillError> {
+    fn write<R: Report + Serialize>(&mut self, report: &R) -> Result<(), DistillError> {
         self.lines.write(report)?;
         let now = unix_time();
-        let StepReport { cov, feat_v, feat_l, loss, grad_img, grad_txt, rms_img, rms_txt, .. } = *report;
-        let curves = [
-            ("loss/total", loss),
-            ("loss/cov", cov),
-            ("loss/feat_image", feat_v),
-            ("loss/feat_text", feat_l),
-            ("gradient/image", grad_img),
-            ("gradient/text", grad_txt),
-            ("pairs/image_rms", rms_img),
-            ("pairs/text_rms", rms_txt),
-            ("seconds/step", report.seconds.total() as f32),
-        ];
-        let online = report.info_nce.map(|loss| ("loss/info_nce", loss));
-        for (tag, value) in curves.into_iter().chain(online) {
-            self.events.scalar(tag, report.step as i64, value, now)?;
+        for (tag, value) in report.curves() {
+            self.events.scalar(tag, report.step() as i64, value, now)?;
         }
-        Ok(())
-    }
-
-    /// Seconds of all steps on record.
-    fn seconds(&self) -> Result<PhaseSeconds, DistillError> {
-        let reports = super::finish::read_metrics(self.lines.path())?;
-        Ok(reports.iter().fold(PhaseSeconds::default(), |sum, report| sum.plus(&report.seconds)))
+        Ok(self.events.scalar("seconds/step", report.step() as i64, report.seconds() as f32, now)?)
     }
 }

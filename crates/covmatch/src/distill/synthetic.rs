@@ -6,16 +6,16 @@
 //! `text` is what the transformer layers take: the output of the frozen embedding module, so position and segment are
 //! baked in. Neither pixels nor text are clamped.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use covmatch_kernels::{SgdRates, sgd_step};
 
 use super::DistillError;
 use crate::config::{Init, Target};
-use crate::data::loader::Augment;
 use crate::encoders::Mode;
 use crate::engine::Stream;
 use crate::experiment::Experiment;
 use crate::model::{Inputs, Model};
+use crate::tensor_file::{TensorFile, TensorFileError};
 
 /// The pairs that are learned.
 #[derive(Clone, Debug)]
@@ -62,8 +62,8 @@ impl Synthetic {
     /// transform; or noise with their shapes.
     pub fn init(experiment: &Experiment, model: &Model) -> Result<Self, DistillError> {
         let config = &experiment.config.distill;
-        let augment = if config.augment { Augment::Protocol } else { Augment::None };
-        let loader = experiment.train_loader(experiment.config.seed(), "synthetic.init", config.pairs, augment)?;
+        let (seed, augment) = (experiment.config.seed(), config.augmentation());
+        let loader = experiment.train_loader(seed, "synthetic.init", config.pairs, augment)?;
         let batch = loader.batch(0, crate::engine::threads())?;
         let captions = batch.captions.clone();
         let real = model.inputs(batch, &mut Mode::Eval, &experiment.device)?;
@@ -72,6 +72,38 @@ impl Synthetic {
             Init::Noise => noise_like(&real, &mut experiment.config.seed().stream("synthetic.noise", 0)),
         };
         Ok(Self { inputs, captions, velocity: None })
+    }
+
+    /// Adds the pairs to `file`.
+    pub(crate) fn put_into(&self, file: &mut TensorFile) {
+        let Self { inputs, captions, velocity } = self;
+        file.put("pixels", inputs.pixels.clone());
+        file.put("text", inputs.text.clone());
+        file.put("mask", inputs.mask.clone());
+        file.put_value("text_level", &inputs.level);
+        file.put_value("captions", captions);
+        if let Some(Velocity { pixels, text }) = velocity {
+            file.put("velocity.pixels", pixels.clone());
+            file.put("velocity.text", text.clone());
+        }
+    }
+
+    /// The pairs that [`put_into`](Self::put_into) added to `file`.
+    pub(crate) fn of(file: &TensorFile, device: &Device) -> Result<Self, TensorFileError> {
+        let inputs = Inputs {
+            pixels: file.get("pixels", device)?,
+            text: file.get("text", device)?,
+            mask: file.get("mask", device)?,
+            level: file.value("text_level")?,
+        };
+        let velocity = match file.contains("velocity.pixels") {
+            true => Some(Velocity {
+                pixels: file.get("velocity.pixels", device)?,
+                text: file.get("velocity.text", device)?,
+            }),
+            false => None,
+        };
+        Ok(Self { inputs, captions: file.value("captions")?, velocity })
     }
 
     /// Number of pairs, `N`.
@@ -88,7 +120,7 @@ impl Synthetic {
     ///
     /// A pair that is not among the rows has a gradient of zero: it moves on with its momentum, as in PyTorch.
     pub fn step(self, gradients: PairGradients, rows: Option<&Tensor<1, Int>>, rates: PairRates) -> Self {
-        let Self { inputs: Inputs { pixels, text, mask }, captions, velocity } = self;
+        let Self { inputs: Inputs { pixels, text, mask, level }, captions, velocity } = self;
         let (pixels_velocity, text_velocity) = match velocity {
             Some(Velocity { pixels, text }) => (Some(pixels), Some(text)),
             None => (None, None),
@@ -97,7 +129,7 @@ impl Synthetic {
         let (pixels, pixels_velocity) = moved(pixels, gradients.pixels, rows, pixels_velocity, sgd(rates.lr_img));
         let (text, text_velocity) = moved(text, gradients.text, rows, text_velocity, sgd(rates.lr_txt));
         let velocity = Some(Velocity { pixels: pixels_velocity, text: text_velocity });
-        Self { inputs: Inputs { pixels, text, mask }, captions, velocity }
+        Self { inputs: Inputs { pixels, text, mask, level }, captions, velocity }
     }
 }
 
@@ -153,5 +185,6 @@ fn noise_like(real: &Inputs, stream: &mut Stream) -> Inputs {
         pixels: Tensor::from_data(TensorData::new(pixels, real.pixels.dims()), &device),
         text: Tensor::from_data(TensorData::new(text, real.text.dims()), &device),
         mask: real.mask.clone(),
+        level: real.level,
     }
 }

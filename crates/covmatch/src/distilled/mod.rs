@@ -1,7 +1,8 @@
 //! A distilled set on the disk: a folder that PyTorch loads in two lines.
 //!
 //! ```text
-//! distilled.safetensors   image [N, 3, h, w] (clips: video [N, 3, t, h, w]), text [N, l, d_l], mask [N, l]
+//! distilled.safetensors   image [N, 3, h, w] (clips: video [N, 3, t, h, w]), text [N, l, d_l], mask [N, l];
+//!                         MTT-VL and LoRS: text [N, d_l], similarity [N, N], syn_lr_img and syn_lr_txt
 //! images/0000.png ...     a view of the pictures, clipped to colours
 //! metadata.jsonl          for each pair: file_name, the caption it began with, the nearest train caption
 //! run.toml                the whole configuration, seed, fingerprint of the data, version
@@ -21,11 +22,12 @@ pub use pictures::{file_name, picture, save_pictures};
 
 use std::path::Path;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::data::transform::{ChannelOrder, Normalization};
-use crate::model::Inputs;
+use crate::losses::PairLoss;
+use crate::model::{Branches, Inputs, TextLevel};
 use crate::tensor_file::{TensorFile, TensorFileError};
 
 /// Name of the file with the tensors.
@@ -38,6 +40,19 @@ pub struct DistilledSet {
     pub pairs: Inputs,
     /// What they were made with.
     pub about: About,
+    /// What was learned beside them; none for methods that learn pairs alone.
+    pub learned: Option<Learned>,
+}
+
+/// What a trajectory method learns beside the pairs, for models that are trained on them.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// Similarity of every picture and caption `[N, N]`; none: each picture belongs to its own caption.
+    pub similarity: Option<Tensor<2>>,
+    /// Learning rates of both sides of a model.
+    pub rates: Branches<f32>,
+    /// The loss that they were learned with.
+    pub loss: PairLoss,
 }
 
 /// What a set was made with.
@@ -102,8 +117,21 @@ impl DistilledSet {
             1 => file.put("image", self.pairs.pixels.clone().reshape([n, channels, height, width])),
             _ => file.put("video", self.pairs.pixels.clone()),
         }
-        file.put("text", self.pairs.text.clone());
-        file.put("mask", self.pairs.mask.clone());
+        match self.pairs.level {
+            TextLevel::Features => file.put::<2>("text", self.pairs.text.clone().squeeze_dim(1)),
+            TextLevel::Inputs => {
+                file.put("text", self.pairs.text.clone());
+                file.put("mask", self.pairs.mask.clone());
+            }
+        }
+        if let Some(Learned { similarity, rates, loss }) = &self.learned {
+            if let Some(similarity) = similarity {
+                file.put("similarity", similarity.clone());
+            }
+            file.put_value("syn_lr_img", &rates.image);
+            file.put_value("syn_lr_txt", &rates.text);
+            file.put_value("loss", loss);
+        }
         let about = serde_json::to_value(&self.about).map_err(|cause| file.content(cause.to_string()))?;
         for (key, value) in about.as_object().into_iter().flatten() {
             let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -122,10 +150,33 @@ impl DistilledSet {
             let [n, channels, height, width] = pixels.dims();
             pixels.reshape([n, channels, 1, height, width])
         };
-        let pairs = Inputs { pixels, text: file.get("text", device)?, mask: file.get("mask", device)? };
+        let pairs = match file.shape("text")?.len() {
+            2 => {
+                let text: Tensor<2> = file.get("text", device)?;
+                let mask = Tensor::ones([text.dims()[0], 1], device);
+                Inputs { pixels, text: text.unsqueeze_dim(1), mask, level: TextLevel::Features }
+            }
+            _ => {
+                let (text, mask) = (file.get("text", device)?, file.get("mask", device)?);
+                Inputs { pixels, text, mask, level: TextLevel::Inputs }
+            }
+        };
         check_shapes(&file, &pairs)?;
-        Ok(Self { pairs, about: about(&file)? })
+        let learned = learned(&file, pairs.len(), device)?;
+        Ok(Self { pairs, about: about(&file)?, learned })
     }
+}
+
+fn learned(file: &TensorFile, n: usize, device: &Device) -> Result<Option<Learned>, TensorFileError> {
+    if !file.metadata.contains_key("syn_lr_img") {
+        return Ok(None);
+    }
+    let similarity = file.contains("similarity").then(|| file.get::<2>("similarity", device)).transpose()?;
+    if let Some(shape) = similarity.as_ref().map(Tensor::dims).filter(|shape| *shape != [n, n]) {
+        return Err(file.content(format!("has a similarity of shape {shape:?} for {n} pairs")));
+    }
+    let rates = Branches { image: file.value("syn_lr_img")?, text: file.value("syn_lr_txt")? };
+    Ok(Some(Learned { similarity, rates, loss: file.value("loss")? }))
 }
 
 /// The words about a set; numbers and lists are JSON.

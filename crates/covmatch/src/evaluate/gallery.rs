@@ -33,7 +33,7 @@ impl EncodedGallery {
         let eval = || Mode::Eval;
         let images = experiment.encode_images(gallery.images, |pixels| {
             let features = model.visual.encode(pixels, &mut eval())?;
-            Ok(normalize(model.image_head.forward(features, &mut eval())?))
+            Ok(normalize(model.project_image(features, &mut eval())?))
         })?;
         let captions = experiment.encode_captions(&gallery.captions, |text, mask| {
             let features = model.text.encode(text, mask, &mut eval())?;

@@ -2,22 +2,25 @@
 //!
 //! SGD with momentum on InfoNCE; each epoch visits all pairs once in a new order, the last batch may be smaller; the
 //! learning rates are multiplied by `decay` at half of the epochs. `run` number `r` has its own heads, orders and
-//! dropout. Synthetic pictures are never augmented.
+//! dropout. Synthetic pictures are never augmented. A set that brings its own learning rates and similarity is trained on
+//! with those.
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use super::gallery::EncodedGallery;
 use super::retrieval::{Recalls, Spread};
 use crate::config::TrainConfig;
-use crate::data::loader::{Ahead, Augment, Prefetch};
+use crate::data::loader::{Ahead, Prefetch};
 use crate::data::{DataError, Split};
+use crate::distilled::Learned;
 use crate::encoders::{EncoderError, Mode};
 use crate::engine::Seed;
 use crate::experiment::Experiment;
-use crate::model::{Inputs, Model, ModelOptimizer};
+use crate::losses::PairLoss;
+use crate::model::{Branches, Inputs, Model, ModelOptimizer, PartRates, TextLevel};
 
 /// Why an evaluation stops.
 #[derive(Debug, thiserror::Error)]
@@ -116,10 +119,11 @@ impl Evaluation {
     }
 }
 
-/// Trains `config.runs` models on `pairs` and tests them.
+/// Trains `config.runs` models on `pairs`, with what was `learned` beside them, and tests them.
 pub fn evaluate_pairs(
     experiment: &Experiment,
     pairs: &Inputs,
+    learned: Option<&Learned>,
     config: &TrainConfig,
     seed: Seed,
     progress: &mut dyn FnMut(Progress),
@@ -128,15 +132,28 @@ pub fn evaluate_pairs(
         let n = pairs.len() as u32;
         let order = seed.stream(&format!("evaluate.{run}.order"), epoch as u64).shuffle(n);
         let batches: Vec<Vec<u32>> = order.chunks(config.batch).map(<[u32]>::to_vec).collect();
-        let select = |rows: Vec<u32>| {
+        let select = move |rows: Vec<u32>| {
             let rows: Vec<i64> = rows.into_iter().map(i64::from).collect();
             let count = rows.len();
-            pairs.select(&Tensor::from_data(TensorData::new(rows, [count]), &experiment.device))
+            let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &experiment.device);
+            let target = learned.and_then(|learned| target(learned, &rows));
+            Source::Pairs(pairs.select(&rows), target)
         };
         let batches = batches.into_iter().filter(|rows| rows.len() > 1); // one pair has no negative
-        Ok(Box::new(batches.map(move |rows| Ok(Source::Pairs(select(rows))))) as Batches<'_>)
+        Ok(Box::new(batches.map(move |rows| Ok(select(rows)))) as Batches<'_>)
     };
-    repeat(experiment, config, seed, "evaluate", &mut steps, progress)
+    // Sentence features leave the text encoder out: there is nothing that could train it.
+    let train_text_encoder = config.train_text_encoder && pairs.level == TextLevel::Inputs;
+    let config = TrainConfig { train_text_encoder, ..*config };
+    let rates = learned.filter(|_| config.learned_rates).map(|learned| learned.rates);
+    let recipe = Recipe { config: &config, rates, purpose: "evaluate" };
+    repeat(experiment, recipe, seed, &mut steps, progress)
+}
+
+/// The learned similarity of the pairs at `rows` with its loss.
+fn target(learned: &Learned, rows: &Tensor<1, Int>) -> Option<(PairLoss, Tensor<2>)> {
+    let similarity = learned.similarity.clone()?;
+    Some((learned.loss, similarity.select(0, rows.clone()).select(1, rows.clone())))
 }
 
 /// Trains `config.runs` models on the whole train split and tests them.
@@ -146,7 +163,7 @@ pub fn train_on_everything(
     seed: Seed,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
-    let augment = if experiment.config.distill.augment { Augment::Protocol } else { Augment::None };
+    let augment = experiment.config.distill.augmentation();
     let mut steps = |run: usize, epoch: usize| {
         let loader = experiment.train_loader(seed, &format!("train.{run}"), config.batch, augment)?;
         let per_epoch = loader.batches_per_epoch();
@@ -154,14 +171,14 @@ pub fn train_on_everything(
         let batches = batches.take(per_epoch as usize).map(|batch| Ok(Source::Batch(batch?)));
         Ok(Box::new(batches) as Batches<'_>)
     };
-    repeat(experiment, config, seed, "train", &mut steps, progress)
+    repeat(experiment, Recipe { config, rates: None, purpose: "train" }, seed, &mut steps, progress)
 }
 
 /// What a step is trained on.
 #[allow(clippy::large_enum_variant)] // one exists at a time
 enum Source {
-    /// Pairs that are embedded already.
-    Pairs(Inputs),
+    /// Pairs that are embedded already, and a similarity that was learned with them.
+    Pairs(Inputs, Option<(PairLoss, Tensor<2>)>),
     /// A batch of the data.
     Batch(crate::data::loader::Batch),
 }
@@ -172,17 +189,36 @@ type Batches<'a> = Box<dyn Iterator<Item = Result<Source, EvaluateError>> + 'a>;
 /// Makes the steps of an epoch of a run.
 type Epochs<'a, 'b> = &'a mut dyn FnMut(usize, usize) -> Result<Batches<'b>, EvaluateError>;
 
+/// How models are trained.
+#[derive(Clone, Copy)]
+struct Recipe<'a> {
+    config: &'a TrainConfig,
+    /// Learned rates of both sides, in place of those of the configuration.
+    rates: Option<Branches<f32>>,
+    purpose: &'a str,
+}
+
+impl Recipe<'_> {
+    /// The rates of `epoch`, counted from 0.
+    fn rates(&self, epoch: usize) -> PartRates {
+        let (own, factor) = (self.config.rates, self.config.rate_factor(epoch));
+        match self.rates {
+            Some(rates) => PartRates::of_branches(rates.map(|lr| lr * factor), own.momentum, own.weight_decay),
+            None => own.scaled(factor).into(),
+        }
+    }
+}
+
 fn repeat(
     experiment: &Experiment,
-    config: &TrainConfig,
+    recipe: Recipe<'_>,
     seed: Seed,
-    purpose: &str,
     steps: Epochs<'_, '_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
-    let mut runs = Vec::with_capacity(config.runs);
-    for run in 0..config.runs {
-        let mut training = Training { experiment, config, seed, purpose, run };
+    let mut runs = Vec::with_capacity(recipe.config.runs);
+    for run in 0..recipe.config.runs {
+        let mut training = Training { experiment, recipe, config: recipe.config, seed, run };
         let outcome = training.run(steps, progress)?;
         progress(Progress::Tested { run, recalls: outcome.last });
         runs.push(outcome);
@@ -193,9 +229,9 @@ fn repeat(
 /// One run.
 struct Training<'a> {
     experiment: &'a Experiment,
+    recipe: Recipe<'a>,
     config: &'a TrainConfig,
     seed: Seed,
-    purpose: &'a str,
     run: usize,
 }
 
@@ -235,7 +271,7 @@ impl Training<'_> {
 
     /// A seed for this run alone.
     fn run_seed(&self) -> Seed {
-        Seed(self.seed.stream(&format!("{}.run", self.purpose), self.run as u64).next_u64())
+        Seed(self.seed.stream(&format!("{}.run", self.recipe.purpose), self.run as u64).next_u64())
     }
 
     fn validates(&self, epochs: usize) -> bool {
@@ -252,17 +288,22 @@ impl Training<'_> {
         epoch: usize,
         batches: Batches<'_>,
     ) -> Result<(Model, f32), EvaluateError> {
-        let rates = self.config.rates.scaled(self.config.rate_factor(epoch));
+        let rates = self.recipe.rates(epoch);
         let mut dropout = self.run_seed().stream("dropout", epoch as u64);
         let (mut sum, mut count) = (0.0, 0);
         for source in batches {
             let mode = &mut Mode::Train(&mut dropout);
-            let inputs = match source? {
-                Source::Pairs(pairs) => pairs,
-                Source::Batch(batch) => model.inputs(batch, mode, &self.experiment.device)?,
+            let (inputs, target) = match source? {
+                Source::Pairs(pairs, target) => (pairs, target),
+                Source::Batch(batch) => (model.inputs(batch, mode, &self.experiment.device)?, None),
             };
             let tau = self.experiment.config.head.tau;
-            let (next, loss) = model.train_step(inputs, tau, rates, optimizer, mode)?;
+            let (next, loss) = match target {
+                None => model.train_step(inputs, tau, rates, optimizer, mode)?,
+                Some((loss, target)) => {
+                    model.descend(inputs, rates, optimizer, mode, |z| loss.of(z, tau, target.autodiff()))?
+                }
+            };
             if !loss.is_finite() {
                 return Err(EvaluateError::NotFinite { run: self.run, epoch });
             }

@@ -7,17 +7,20 @@
 //! ```
 //! `L_cov` looks at `h`, before the heads; `L_feat` and InfoNCE at `z`, after them.
 
+mod branches;
 pub(crate) mod built_in;
 mod pretrained;
 mod training;
 mod visual;
 
+pub use branches::Branches;
 pub use pretrained::{EncoderSpec, ModelError, Pretrained, Weights};
-pub use training::{ModelOptimizer, TrainRates};
+pub use training::{Forwarded, ModelOptimizer, PartRates, TrainRates};
 pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
 
 use crate::data::loader::Batch;
 use crate::data::tokens::TokenBatch;
@@ -34,15 +37,17 @@ pub struct Model {
     pub visual: AnyVisualEncoder,
     /// Text encoder.
     pub text: AnyTextEncoder,
-    /// Head of the visual features.
-    pub image_head: Projection,
+    /// Head of the visual features; without one they are compared as they are.
+    pub image_head: Option<Projection>,
     /// Head of the text features.
     pub text_head: Projection,
 }
 
-/// The form of the heads and whether the text encoder is trained.
+/// The form of the heads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadForm {
+    /// Whether the visual features have a head.
+    pub image: bool,
     /// Dimension of the shared space.
     pub width: usize,
     /// Linear layers of a head.
@@ -60,6 +65,19 @@ pub struct Inputs {
     pub text: Tensor<3>,
     /// `[n, l]`: 1 on tokens, 0 on padding.
     pub mask: Tensor<2>,
+    /// Where in the text encoder `text` belongs.
+    pub level: TextLevel,
+}
+
+/// Where in the text encoder the captions of [`Inputs`] belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextLevel {
+    /// Before the transformer layers: embedded tokens `[n, l, d_l]`.
+    #[default]
+    Inputs,
+    /// Behind them: sentence features `[n, 1, d_l]`, which go to the head.
+    Features,
 }
 
 impl Inputs {
@@ -79,6 +97,7 @@ impl Inputs {
             pixels: self.pixels.clone().narrow(0, 0, count),
             text: self.text.clone().narrow(0, 0, count),
             mask: self.mask.clone().narrow(0, 0, count),
+            level: self.level,
         }
     }
 
@@ -88,6 +107,7 @@ impl Inputs {
             pixels: self.pixels.clone().select(0, rows.clone()),
             text: self.text.clone().select(0, rows.clone()),
             mask: self.mask.clone().select(0, rows.clone()),
+            level: self.level,
         }
     }
 }
@@ -100,7 +120,7 @@ impl Model {
             Projection::new(config, &mut seed.stream(purpose, draw), &pretrained.device)
         };
         Self {
-            image_head: head(pretrained.visual.feature_dim(), "head.image"),
+            image_head: heads.image.then(|| head(pretrained.visual.feature_dim(), "head.image")),
             text_head: head(pretrained.text.feature_dim(), "head.text"),
             visual: pretrained.visual.clone(),
             text: pretrained.text.clone(),
@@ -114,22 +134,31 @@ impl Model {
 
     /// Features before the heads, `h_v` and `h_l`.
     pub fn features(&self, inputs: Inputs, mode: &mut Mode) -> Result<Features, EncoderError> {
-        let Inputs { pixels, text, mask } = inputs;
+        let Inputs { pixels, text, mask, level } = inputs;
         let image = self.visual.encode(pixels, mode)?;
-        Ok(Features { image, text: encode_by_length(&self.text, text, mask, mode)? })
+        let text = match level {
+            TextLevel::Inputs => encode_by_length(&self.text, text, mask, mode)?,
+            TextLevel::Features => text.squeeze_dim(1),
+        };
+        Ok(Features { image, text })
     }
 
     /// Features after the heads, `z_v` and `z_l`, unnormalised.
     pub fn project(&self, features: Features, mode: &mut Mode) -> Result<Features, EncoderError> {
         let Features { image, text } = features;
-        Ok(Features { image: self.image_head.forward(image, mode)?, text: self.text_head.forward(text, mode)? })
+        Ok(Features { image: self.project_image(image, mode)?, text: self.text_head.forward(text, mode)? })
+    }
+
+    /// `z_v` of visual features `h_v`.
+    pub fn project_image(&self, image: Tensor<2>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+        self.image_head.as_ref().map_or(Ok(image.clone()), |head| head.forward(image, mode))
     }
 
     /// A batch of the data on `device`, its captions embedded by this model.
     pub fn inputs(&self, batch: Batch, mode: &mut Mode, device: &Device) -> Result<Inputs, EncoderError> {
         let pixels = Tensor::from_data(TensorData::new(batch.pixels, batch.shape), device);
         let (text, mask) = self.embed(batch.tokens, mode, device)?;
-        Ok(Inputs { pixels, text, mask })
+        Ok(Inputs { pixels, text, mask, level: TextLevel::Inputs })
     }
 
     /// Captions as the transformer layers take them, `[n, l, d_l]`, and their mask `[n, l]`.

@@ -1,11 +1,12 @@
-//! One step of training a model with InfoNCE.
+//! One step of training a model.
 
 use burn::module::Module;
-use burn::tensor::Gradients;
+use burn::tensor::{Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::{Inputs, Model};
+use super::{Branches, Inputs, Model};
 use crate::encoders::{EncoderError, Mode};
+use crate::losses::cross_covariance::Features;
 use crate::losses::info_nce;
 use crate::optimize::{Sgd, SgdRates};
 
@@ -34,13 +35,35 @@ impl TrainRates {
     pub fn scaled(self, factor: f32) -> Self {
         Self { lr_encoder: self.lr_encoder * factor, lr_head: self.lr_head * factor, ..self }
     }
+}
 
-    fn encoder(&self) -> SgdRates {
-        SgdRates { lr: self.lr_encoder, momentum: self.momentum, weight_decay: self.weight_decay }
+/// The descent of a model's four parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartRates {
+    /// Of the image or video encoder.
+    pub visual: SgdRates,
+    /// Of the text encoder.
+    pub text: SgdRates,
+    /// Of the visual head.
+    pub image_head: SgdRates,
+    /// Of the text head.
+    pub text_head: SgdRates,
+}
+
+impl From<TrainRates> for PartRates {
+    fn from(rates: TrainRates) -> Self {
+        let TrainRates { lr_encoder, lr_head, momentum, weight_decay } = rates;
+        let (encoder, head) =
+            (SgdRates { lr: lr_encoder, momentum, weight_decay }, SgdRates { lr: lr_head, momentum, weight_decay });
+        Self { visual: encoder, text: encoder, image_head: head, text_head: head }
     }
+}
 
-    fn head(&self) -> SgdRates {
-        SgdRates { lr: self.lr_head, ..self.encoder() }
+impl PartRates {
+    /// One learning rate for each side of the model.
+    pub fn of_branches(lr: Branches<f32>, momentum: f32, weight_decay: f32) -> Self {
+        let Branches { image, text } = lr.map(|lr| SgdRates { lr, momentum, weight_decay });
+        Self { visual: image, text, image_head: image, text_head: text }
     }
 }
 
@@ -59,13 +82,13 @@ pub struct ModelOptimizer {
 
 impl ModelOptimizer {
     /// `model` after a step along `gradients`.
-    fn step(&mut self, model: Model, mut gradients: Gradients, rates: TrainRates) -> Model {
+    fn step(&mut self, model: Model, mut gradients: Gradients, rates: PartRates) -> Model {
         let gradients = &mut gradients;
         Model {
-            visual: self.visual.step(model.visual, gradients, rates.encoder()),
-            text: self.text.step(model.text, gradients, rates.encoder()),
-            image_head: self.image_head.step(model.image_head, gradients, rates.head()),
-            text_head: self.text_head.step(model.text_head, gradients, rates.head()),
+            visual: self.visual.step(model.visual, gradients, rates.visual),
+            text: self.text.step(model.text, gradients, rates.text),
+            image_head: self.image_head.step(model.image_head, gradients, rates.image_head),
+            text_head: self.text_head.step(model.text_head, gradients, rates.text_head),
         }
     }
 }
@@ -78,26 +101,80 @@ impl Model {
         self,
         inputs: Inputs,
         tau: f32,
-        rates: TrainRates,
+        rates: impl Into<PartRates>,
         optimizer: &mut ModelOptimizer,
         mode: &mut Mode,
     ) -> Result<(Self, f32), EncoderError> {
+        self.descend(inputs, rates.into(), optimizer, mode, |z| info_nce(z.image, z.text, tau))
+    }
+
+    /// One step along `loss`, a function of the projected features of `inputs`, as [`train_step`](Self::train_step).
+    pub fn descend(
+        self,
+        inputs: Inputs,
+        rates: PartRates,
+        optimizer: &mut ModelOptimizer,
+        mode: &mut Mode,
+        loss: impl FnOnce(Features) -> Tensor<1>,
+    ) -> Result<(Self, f32), EncoderError> {
+        Ok(self.forward(inputs, mode)?.descend(rates, optimizer, loss))
+    }
+
+    /// `inputs` through the model, with all that a step along a loss needs.
+    pub fn forward(self, inputs: Inputs, mode: &mut Mode) -> Result<Forwarded, EncoderError> {
         let model = self.train();
         let features = model.features(inputs.autodiff(), mode)?;
-        let z = model.project(features, mode)?;
-        let loss = info_nce(z.image, z.text, tau);
+        let projected = model.project(features.clone(), mode)?;
+        Ok(Forwarded { model, features, projected })
+    }
+}
+
+/// A batch that went through a model, and the graph of how it did.
+#[derive(Debug)]
+pub struct Forwarded {
+    model: Model,
+    features: Features,
+    projected: Features,
+}
+
+impl Forwarded {
+    /// The values of `h`, `[n, d]`.
+    pub fn features(&self) -> Features {
+        let Features { image, text } = self.features.clone();
+        Features { image: image.inner(), text: text.inner() }
+    }
+
+    /// The values of `z`, `[n, z]`.
+    pub fn projected(&self) -> Features {
+        let Features { image, text } = self.projected.clone();
+        Features { image: image.inner(), text: text.inner() }
+    }
+
+    /// The model after a step along `loss`, a function of `z`, and the loss before it.
+    ///
+    /// A loss that is not finite leaves the parameters as they were.
+    pub fn descend(
+        self,
+        rates: PartRates,
+        optimizer: &mut ModelOptimizer,
+        loss: impl FnOnce(Features) -> Tensor<1>,
+    ) -> (Model, f32) {
+        let Self { model, features, projected } = self;
+        drop(features);
+        let loss = loss(projected);
         let value = loss.clone().into_scalar::<f32>();
         if !value.is_finite() {
-            return Ok((model.valid(), value));
+            return (model.valid(), value);
         }
         let gradients = loss.backward();
-        Ok((optimizer.step(model, gradients, rates).valid(), value))
+        (optimizer.step(model, gradients, rates).valid(), value)
     }
 }
 
 impl Inputs {
     /// The same values in the graph of autodiff, but not tracked.
     pub fn autodiff(self) -> Self {
-        Self { pixels: self.pixels.autodiff(), text: self.text.autodiff(), mask: self.mask.autodiff() }
+        let Self { pixels, text, mask, level } = self;
+        Self { pixels: pixels.autodiff(), text: text.autodiff(), mask: mask.autodiff(), level }
     }
 }

@@ -34,7 +34,7 @@ use crate::encoders::Mode;
 use crate::encoders::text::encode_by_length;
 use crate::experiment::Experiment;
 use crate::files::{self, WriteError};
-use crate::model::Inputs;
+use crate::model::{Inputs, TextLevel};
 
 /// How pairs are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub fn select(selection: Selection, config: Config, out: &Path, device: &Device)
     let pairs = real_pairs(&experiment, &captions)?;
     fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
     files::write(&out.join("run.toml"), experiment.config.to_toml()?.as_bytes())?;
-    let set = DistilledSet { pairs: pairs.clone(), about: about(&experiment, selection.name(), 0)? };
+    let set = DistilledSet { pairs: pairs.clone(), about: about(&experiment, selection.name(), 0)?, learned: None };
     write_set(out, &experiment, &set, &captions)?;
     Ok(pairs)
 }
@@ -126,7 +126,7 @@ pub fn real_pairs(experiment: &Experiment, captions: &[u32]) -> Result<Inputs, D
     let tokens = experiment.tokenizer().encode(&cleaned.collect::<Vec<_>>())?;
     let model = experiment.model(experiment.config.seed(), 0);
     let (text, mask) = model.embed(tokens, &mut Mode::Eval, &experiment.device)?;
-    Ok(Inputs { pixels: pixels.reshape(shape), text, mask })
+    Ok(Inputs { pixels: pixels.reshape(shape), text, mask, level: TextLevel::Inputs })
 }
 
 /// Joint features of the train entries under the pretrained encoders, and the caption of each.

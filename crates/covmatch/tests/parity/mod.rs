@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(dead_code)] // not every test file uses everything
 
+pub mod model;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,42 @@
+//! `covmatch experts`: the trajectories that MTT-VL and LoRS follow.
+
+use covmatch::config::Config;
+use covmatch::engine::set_threads;
+use covmatch::experiment::Experiment;
+use covmatch::trajectory::experts::{Estimate, Experts};
+
+use crate::args::ExpertsArgs;
+use crate::console::progress;
+use crate::progress::Bar;
+
+/// Trains the experts that are missing and says where they are.
+pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
+    set_threads(args.engine.threads)?;
+    let device = args.engine.device.open()?;
+    let experiment = Experiment::open(Config::read(&args.config, &args.set)?, &device)?;
+    let experts = Experts::open(&experiment)?;
+    let config = &experiment.config.experts;
+    let Estimate { experts: missing, epoch_bytes, bytes } = experts.estimate(args.shard);
+    progress(&format!(
+        "{missing} experts to train, {} epochs each; {:.1} MB an epoch, {:.2} GB in all, in {}",
+        config.epochs,
+        epoch_bytes as f64 / 1e6,
+        bytes as f64 / 1e9,
+        config.folder.display()
+    ));
+    let total = (missing * config.epochs) as u64;
+    let (mut bar, mut done) = (Bar::new(total), 0);
+    experts.train(args.shard, &mut |event| {
+        done += 1;
+        let message = format!("expert {}  epoch {}  loss {:.3}", event.expert, event.epochs, event.loss);
+        bar.show(done, total, &message);
+    })?;
+    drop(bar);
+    let whole = experts.whole()?.len();
+    Ok(format!(
+        "{whole} of {} experts: {}\nnext: covmatch distill {} --set distill.method=lors\n",
+        config.count,
+        config.folder.display(),
+        args.config.display()
+    ))
+}

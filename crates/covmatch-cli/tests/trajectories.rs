@@ -1,0 +1,192 @@
+//! Experts, MTT-VL and LoRS on the built-in dataset and encoders: trained, killed, resumed, evaluated.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
+
+/// Fields that make the demo's experiment small.
+const SMALL: [&str; 15] = [
+    "data.scenes.train=60",
+    "data.scenes.val=8",
+    "data.scenes.test=10",
+    "distill.pairs=6",
+    "distill.rounds=3",
+    "distill.steps_per_round=2",
+    "experts.count=2",
+    "experts.epochs=2",
+    "experts.batch=16",
+    "trajectory.student_steps=2",
+    "trajectory.student_batch=4",
+    "trajectory.rank=2",
+    "evaluate.epochs=2",
+    "evaluate.runs=2",
+    "evaluate.batch=4",
+];
+
+fn covmatch(words: &[&str], overrides: &[String]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).args(words);
+    for pair in overrides {
+        command.args(["--set", pair]);
+    }
+    command
+}
+
+/// A temporary folder with the experts of the small experiment.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        bench.succeed(bench.small("experts", &[]));
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn overrides(&self, more: &[&str]) -> Vec<String> {
+        let mut overrides: Vec<String> = SMALL.iter().chain(more).map(|&pair| pair.to_owned()).collect();
+        overrides.push(format!("experts.folder='{}'", self.path("experts").display()));
+        overrides
+    }
+
+    fn small(&self, command: &str, more: &[&str]) -> Command {
+        covmatch(&[command, DEMO], &self.overrides(more))
+    }
+
+    fn distill(&self, more: &[&str], out: &str) -> Command {
+        let mut command = self.small("distill", more);
+        command.arg("--out").arg(self.path(out));
+        command
+    }
+
+    fn succeed(&self, mut command: Command) -> Output {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output
+    }
+}
+
+fn fails(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn set(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("distilled.safetensors")).unwrap()
+}
+
+/// Every file under `folder` with its bytes, in order of the names; a run's own times are left out.
+fn epochs(folder: &Path) -> Vec<(PathBuf, usize)> {
+    let mut found: Vec<(PathBuf, usize)> = Vec::new();
+    for expert in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        for file in std::fs::read_dir(expert).unwrap().map(|entry| entry.unwrap().path()) {
+            let length = std::fs::metadata(&file).unwrap().len() as usize;
+            found.push((file.strip_prefix(folder).unwrap().to_owned(), length));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn each_method_learns_pairs_that_can_be_evaluated() {
+    let bench = Bench::new();
+    assert_eq!(epochs(&bench.path("experts")).len(), 2 * 3);
+    for (method, more) in [
+        ("lors", vec![]),
+        ("mtt-vl", vec![]),
+        ("lors", vec!["trajectory.text=inputs", "trajectory.merge_branches=true", "trajectory.loss=bce"]),
+        ("mtt-vl", vec!["trajectory.text=inputs", "distill.units=absolute"]),
+    ] {
+        let name = format!("{method}-{}", more.len());
+        let method = format!("distill.method={method}");
+        let more: Vec<&str> = more.into_iter().chain([method.as_str()]).collect();
+        let said = bench.succeed(bench.distill(&more, &name));
+        assert!(String::from_utf8_lossy(&said.stdout).contains("students and derivatives"));
+        let folder = bench.path(&name);
+        for file in ["distilled.safetensors", "metadata.jsonl", "run.toml", "README.md", "metrics.jsonl", "report.html"]
+        {
+            assert!(folder.join(file).is_file(), "{name} has no {file}");
+        }
+        let evaluate = covmatch(&["evaluate", &folder.display().to_string(), "--json"], &[]);
+        let text = String::from_utf8(bench.succeed(evaluate).stdout).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn a_trajectory_run_that_is_killed_resumes_to_the_same_bytes() {
+    let bench = Bench::new();
+    let lors = ["distill.method=lors"];
+    bench.succeed(bench.distill(&lors, "whole"));
+    let part = bench.path("part");
+    let mut child = bench.distill(&lors, "part").spawn().unwrap();
+    let begun = || std::fs::read_to_string(part.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 2);
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill(); // SIGKILL
+    child.wait().unwrap();
+    bench.succeed(covmatch(&["distill", "--resume", &part.display().to_string()], &[]));
+    assert_eq!(set(&part), set(&bench.path("whole")));
+}
+
+#[test]
+fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
+    let bench = Bench::new();
+    let elsewhere = bench.path("shares");
+    let folder = format!("experts.folder='{}'", elsewhere.display());
+    let share = |which: &str| {
+        let mut command = bench.small("experts", &[]);
+        command.args(["--set", &folder, "--shard", which]);
+        command
+    };
+    let mut child = share("1/2").spawn().unwrap();
+    let begun = || elsewhere.join("expert-0001/epoch-01.safetensors").is_file();
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill(); // SIGKILL
+    child.wait().unwrap();
+    bench.succeed(share("1/2"));
+    assert!(!elsewhere.join("expert-0000").exists());
+    bench.succeed(share("0/2"));
+
+    let whole = bench.path("experts");
+    assert_eq!(epochs(&whole).len(), epochs(&elsewhere).len());
+    // The same pairs are learned from both.
+    let lors = ["distill.method=lors"];
+    bench.succeed(bench.distill(&lors, "from-whole"));
+    let mut other = bench.distill(&lors, "from-shares");
+    other.args(["--set", &folder]);
+    bench.succeed(other);
+    assert_eq!(set(&bench.path("from-whole")), set(&bench.path("from-shares")));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let bench = Bench::new();
+    let method = "distill.method=lors";
+    let nowhere = format!("experts.folder='{}'", bench.path("nowhere").display());
+    let mut without = bench.distill(&[method], "a");
+    without.args(["--set", &nowhere]);
+    let text = fails(without);
+    assert!(text.contains("nowhere") && text.contains("covmatch experts"), "{text}");
+
+    let text = fails(bench.distill(&[method, "head.width=64"], "b"));
+    assert!(text.contains("head_width = 256") && text.contains("64"), "{text}");
+    let text = fails(bench.distill(&[method, "trajectory.max_start_epoch=3"], "c"));
+    assert!(text.contains("raise experts.epochs"), "{text}");
+    let text = fails(bench.small("experts", &["experts.count=1000000", "experts.epochs=2"]));
+    assert!(text.contains("GB free"), "{text}");
+}
