@@ -1,10 +1,11 @@
 //! The command line's grammar.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
-use covmatch::engine::DeviceChoice;
+use covmatch::engine::{DeviceChoice, set_threads};
 use covmatch::select::Selection;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
@@ -74,6 +75,44 @@ pub struct EngineArgs {
     pub threads: usize,
 }
 
+impl EngineArgs {
+    /// Sets the threads and opens the device.
+    pub fn open(&self) -> anyhow::Result<Device> {
+        set_threads(self.threads)?;
+        Ok(self.device.open()?)
+    }
+}
+
+/// How an experiment differs from its file, and where it runs.
+#[derive(Debug, Args)]
+pub struct ExperimentArgs {
+    /// Change a field of the experiment, such as distill.pairs=200 or evaluate.epochs=50; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// An experiment that leaves a folder.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Folder for the result [default: in runs/, by the name of the experiment]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Overrides, device and threads.
+    #[command(flatten)]
+    pub experiment: ExperimentArgs,
+}
+
+impl RunArgs {
+    /// The folder that was named, or `runs/` with the name of the file `config` and `suffix`.
+    pub fn folder(&self, config: &Path, suffix: &str) -> PathBuf {
+        let name = config.file_stem().unwrap_or_default().to_string_lossy();
+        self.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("{name}{suffix}")))
+    }
+}
+
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -94,18 +133,12 @@ pub struct DistillArgs {
     /// The experiment, a TOML file; presets/ has some
     #[arg(required_unless_present = "resume")]
     pub config: Option<PathBuf>,
-    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "resume")]
-    pub set: Vec<String>,
-    /// New folder for the set [default: runs/ and the name of the experiment]
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    pub out: Option<PathBuf>,
     /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set", "out"])]
     pub resume: Option<PathBuf>,
-    /// Device and threads.
+    /// Folder, overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub run: RunArgs,
 }
 
 /// Arguments of `evaluate`.
@@ -134,33 +167,24 @@ pub struct EvaluateArgs {
     /// Do not train the text encoder
     #[arg(long)]
     pub frozen_text: bool,
-    /// Change a field of the experiment, such as evaluate.epochs=50; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Device and threads.
+    /// Overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub experiment: ExperimentArgs,
 }
 
 /// Arguments of `select`.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
-    /// How pairs are chosen: random, herding or k-center
+    /// How pairs are chosen: random, herding, k-center or forgetting
     pub method: Selection,
     /// The experiment, a TOML file
     pub config: PathBuf,
-    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// New folder for the set [default: runs/ and the name of the experiment with the method]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Device and threads.
+    /// Folder, overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub run: RunArgs,
 }
 
 /// Arguments of `train`.
@@ -171,15 +195,12 @@ pub struct TrainArgs {
     /// Models to train, each from its own seed [default: train.runs]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub runs: Option<usize>,
-    /// Change a field of the experiment, such as train.epochs=5; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Device and threads.
+    /// Overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub experiment: ExperimentArgs,
 }
 
 /// Arguments of `encoders`.

@@ -7,11 +7,13 @@ mod data;
 mod distill;
 mod error;
 mod sections;
+mod select;
 
 pub use data::DataConfig;
 pub use distill::{DistillConfig, Init, OnlineConfig, OnlineUpdate, Target, Units};
 pub use error::ConfigError;
 pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
+pub use select::SelectConfig;
 
 use std::path::Path;
 
@@ -47,6 +49,9 @@ pub struct Config {
     /// How a model is trained on all data, as the upper bound.
     #[serde(default = "TrainConfig::on_everything")]
     pub train: TrainConfig,
+    /// How real pairs are chosen.
+    #[serde(default)]
+    pub select: SelectConfig,
     /// What a run writes down about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunInfo>,
@@ -109,6 +114,7 @@ impl Config {
             self.online.problem(),
             self.evaluate.problem("evaluate"),
             self.train.problem("train"),
+            self.select.problem(),
         ];
         match problems.into_iter().flatten().next() {
             Some(cause) => Err(ConfigError::Invalid { path: name.to_owned(), cause }),
@@ -183,7 +189,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 8] = [
+        let cases: [(&[&str], &str); 10] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
@@ -192,6 +198,8 @@ mod tests {
             (&["head.depth=4"], "head.depth"),
             (&["evaluate.runs=0"], "evaluate.runs"),
             (&["distill.units=metres"], "metres"),
+            (&["select.batch=1"], "select.batch"),
+            (&["select.rates.momentum=2"], "select.rates.momentum"),
         ];
         for (overrides, word) in cases {
             let overrides = [&["seed=1"], overrides].concat();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
 use super::sections::rates_problem;
+use crate::data::loader::Augment;
 use crate::model::TrainRates;
 
 /// How the synthetic pairs are learned.
@@ -129,6 +130,11 @@ impl DistillConfig {
     /// Synthetic pairs in a step.
     pub fn synthetic_batch(&self) -> usize {
         self.synthetic_batch.unwrap_or(self.pairs).min(self.pairs)
+    }
+
+    /// The train transform of real pictures.
+    pub fn augmentation(&self) -> Augment {
+        if self.augment { Augment::Protocol } else { Augment::None }
     }
 
     pub(super) fn problem(&self) -> Option<String> {

@@ -19,7 +19,6 @@ use super::DistillError;
 use super::matching::{Matched, Objective, RealStatistics, match_pairs};
 use super::synthetic::{PairRates, Synthetic};
 use crate::config::{DistillConfig, Units};
-use crate::data::loader::Augment;
 use crate::encoders::Mode;
 use crate::experiment::Experiment;
 use crate::losses::cross_covariance::energy;
@@ -99,8 +98,8 @@ impl Scale {
 /// Statistics of a few real batches under `model`.
 fn real_statistics(experiment: &Experiment, model: &Model) -> Result<Vec<RealStatistics>, DistillError> {
     let config = &experiment.config.distill;
-    let augment = if config.augment { Augment::Protocol } else { Augment::None };
-    let loader = experiment.train_loader(experiment.config.seed(), "calibration", config.real_batch, augment)?;
+    let (seed, augment) = (experiment.config.seed(), config.augmentation());
+    let loader = experiment.train_loader(seed, "calibration", config.real_batch, augment)?;
     let statistics = |step| {
         let batch = loader.batch(step, crate::engine::threads())?;
         let real = model.inputs(batch, &mut Mode::Eval, &experiment.device)?;

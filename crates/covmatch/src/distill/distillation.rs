@@ -11,7 +11,7 @@ use super::calibration::{Scale, rms};
 use super::matching::{Matched, RealStatistics, match_pairs};
 use super::synthetic::Synthetic;
 use crate::config::OnlineUpdate;
-use crate::data::loader::{Ahead, Augment, Batch, Prefetch};
+use crate::data::loader::{Ahead, Batch, Prefetch};
 use crate::encoders::Mode;
 use crate::experiment::Experiment;
 use crate::model::{Model, ModelOptimizer};
@@ -291,8 +291,8 @@ struct Batches {
 impl Batches {
     fn new(experiment: &Experiment, purpose: &str, first: u64) -> Result<Self, DistillError> {
         let config = &experiment.config.distill;
-        let augment = if config.augment { Augment::Protocol } else { Augment::None };
-        let loader = experiment.train_loader(experiment.config.seed(), purpose, config.real_batch, augment)?;
+        let (seed, augment) = (experiment.config.seed(), config.augmentation());
+        let loader = experiment.train_loader(seed, purpose, config.real_batch, augment)?;
         Ok(Self { queue: Prefetch::new(Arc::new(loader), first, Ahead::default()) })
     }
 

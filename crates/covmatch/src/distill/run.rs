@@ -8,7 +8,6 @@
 //! and, at the end, the distilled set (see [`crate::distilled`]). A run that is killed at any moment and resumed ends in
 //! the same set: every step is a function of the state and of (seed, purpose, step).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
@@ -19,8 +18,7 @@ use super::error::DistillError;
 use super::finish::finish;
 use super::observer::{Event, Observer};
 use crate::config::{Config, RunInfo};
-use crate::experiment::Experiment;
-use crate::files::{self, WriteError};
+use crate::experiment::{Experiment, RUN_FILE};
 use crate::metrics::{EventFile, JsonLines, unix_time};
 
 /// The files of a run.
@@ -40,7 +38,7 @@ impl RunDir {
 
     /// The configuration.
     pub fn config(&self) -> PathBuf {
-        self.0.join("run.toml")
+        self.0.join(RUN_FILE)
     }
 
     /// The states.
@@ -72,18 +70,8 @@ pub struct Outcome {
 
 /// Distils what `config` says into the new folder `out`.
 pub fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let folder = RunDir::new(out);
-    if folder.config().exists() {
-        return Err(DistillError::Occupied { path: out.display().to_string() });
-    }
-    let mut experiment = Experiment::open(config, device)?;
-    experiment.config.run = Some(RunInfo {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        data_fingerprint: experiment.data_fingerprint(),
-    });
-    fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
-    files::write(&folder.config(), experiment.config.to_toml()?.as_bytes())?;
-    drive(Distillation::new(experiment)?, folder, observer)
+    let experiment = Experiment::open_run(config, out, device)?;
+    drive(Distillation::new(experiment)?, RunDir::new(out), observer)
 }
 
 /// Goes on with the run in `folder`, from its newest checkpoint.
@@ -95,7 +83,7 @@ pub fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Re
     }
     let experiment = Experiment::open(Config::read(&folder.config(), &[])?, device)?;
     if let Some(RunInfo { data_fingerprint: then, .. }) = &experiment.config.run {
-        let now = experiment.data_fingerprint();
+        let RunInfo { data_fingerprint: now, .. } = RunInfo::of(&experiment.dataset);
         if *then != now {
             return Err(DistillError::OtherData { then: then.clone(), now });
         }

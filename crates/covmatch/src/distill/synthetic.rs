@@ -11,7 +11,6 @@ use covmatch_kernels::{SgdRates, sgd_step};
 
 use super::DistillError;
 use crate::config::{Init, Target};
-use crate::data::loader::Augment;
 use crate::encoders::Mode;
 use crate::engine::Stream;
 use crate::experiment::Experiment;
@@ -62,8 +61,8 @@ impl Synthetic {
     /// transform; or noise with their shapes.
     pub fn init(experiment: &Experiment, model: &Model) -> Result<Self, DistillError> {
         let config = &experiment.config.distill;
-        let augment = if config.augment { Augment::Protocol } else { Augment::None };
-        let loader = experiment.train_loader(experiment.config.seed(), "synthetic.init", config.pairs, augment)?;
+        let (seed, augment) = (experiment.config.seed(), config.augmentation());
+        let loader = experiment.train_loader(seed, "synthetic.init", config.pairs, augment)?;
         let batch = loader.batch(0, crate::engine::threads())?;
         let captions = batch.captions.clone();
         let real = model.inputs(batch, &mut Mode::Eval, &experiment.device)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::gallery::EncodedGallery;
 use super::retrieval::{Recalls, Spread};
 use crate::config::TrainConfig;
-use crate::data::loader::{Ahead, Augment, Prefetch};
+use crate::data::loader::{Ahead, Prefetch};
 use crate::data::{DataError, Split};
 use crate::encoders::{EncoderError, Mode};
 use crate::engine::Seed;
@@ -146,7 +146,7 @@ pub fn train_on_everything(
     seed: Seed,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
-    let augment = if experiment.config.distill.augment { Augment::Protocol } else { Augment::None };
+    let augment = experiment.config.distill.augmentation();
     let mut steps = |run: usize, epoch: usize| {
         let loader = experiment.train_loader(seed, &format!("train.{run}"), config.batch, augment)?;
         let per_epoch = loader.batches_per_epoch();

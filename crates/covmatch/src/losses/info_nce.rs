@@ -14,7 +14,16 @@ const SMALLEST_NORM: f32 = 1e-12;
 
 /// The loss of `n` pairs of projected features `[n, z]` at temperature `tau`; a tensor of one element.
 pub fn info_nce(z_v: Tensor<2>, z_l: Tensor<2>, tau: f32) -> Tensor<1> {
-    let logits = normalize(z_v).matmul(normalize(z_l).transpose()).div_scalar(tau); // [n, n]
+    contrast(logits(z_v, z_l, tau))
+}
+
+/// The similarities `s` `[n, n]` of projected features `[n, z]` at temperature `tau`: images down, captions across.
+pub fn logits(z_v: Tensor<2>, z_l: Tensor<2>, tau: f32) -> Tensor<2> {
+    normalize(z_v).matmul(normalize(z_l).transpose()).div_scalar(tau)
+}
+
+/// The loss of similarities `[n, n]`; a tensor of one element.
+pub fn contrast(logits: Tensor<2>) -> Tensor<1> {
     (cross_entropy(logits.clone()) + cross_entropy(logits.transpose())).div_scalar(2.0)
 }
 

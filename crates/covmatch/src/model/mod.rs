@@ -13,7 +13,7 @@ mod training;
 mod visual;
 
 pub use pretrained::{EncoderSpec, ModelError, Pretrained, Weights};
-pub use training::{ModelOptimizer, TrainRates};
+pub use training::{ModelOptimizer, TrainRates, Trained};
 pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;

@@ -1,12 +1,12 @@
 //! One step of training a model with InfoNCE.
 
 use burn::module::Module;
-use burn::tensor::Gradients;
+use burn::tensor::{Gradients, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::{Inputs, Model};
 use crate::encoders::{EncoderError, Mode};
-use crate::losses::info_nce;
+use crate::losses::info_nce::{contrast, logits};
 use crate::optimize::{Sgd, SgdRates};
 
 /// Rates of the encoders and of the heads. The defaults are the paper's.
@@ -70,6 +70,17 @@ impl ModelOptimizer {
     }
 }
 
+/// A model after a step, and what the step saw before it.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// The model after the step.
+    pub model: Model,
+    /// The loss before it.
+    pub loss: f32,
+    /// The similarities before it, over tau, `[n, n]`: images down, captions across.
+    pub logits: Tensor<2>,
+}
+
 impl Model {
     /// One step of InfoNCE at temperature `tau` on `inputs`. Returns the model and the loss before the step.
     ///
@@ -82,16 +93,30 @@ impl Model {
         optimizer: &mut ModelOptimizer,
         mode: &mut Mode,
     ) -> Result<(Self, f32), EncoderError> {
+        let Trained { model, loss, .. } = self.watched_step(inputs, tau, rates, optimizer, mode)?;
+        Ok((model, loss))
+    }
+
+    /// [`Model::train_step`] that also shows the similarities which the loss was computed from.
+    pub fn watched_step(
+        self,
+        inputs: Inputs,
+        tau: f32,
+        rates: TrainRates,
+        optimizer: &mut ModelOptimizer,
+        mode: &mut Mode,
+    ) -> Result<Trained, EncoderError> {
         let model = self.train();
         let features = model.features(inputs.autodiff(), mode)?;
         let z = model.project(features, mode)?;
-        let loss = info_nce(z.image, z.text, tau);
-        let value = loss.clone().into_scalar::<f32>();
+        let logits = logits(z.image, z.text, tau);
+        let loss = contrast(logits.clone());
+        let (logits, value) = (logits.inner(), loss.clone().into_scalar::<f32>());
         if !value.is_finite() {
-            return Ok((model.valid(), value));
+            return Ok(Trained { model: model.valid(), loss: value, logits });
         }
         let gradients = loss.backward();
-        Ok((optimizer.step(model, gradients, rates).valid(), value))
+        Ok(Trained { model: optimizer.step(model, gradients, rates).valid(), loss: value, logits })
     }
 }
 
