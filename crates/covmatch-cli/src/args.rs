@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use covmatch::compare::Shard;
 use covmatch::data::source::Format;
 use covmatch::engine::{DeviceChoice, set_threads};
 use covmatch::select::Selection;
@@ -24,6 +25,8 @@ Start here:
                                      look at the built-in dataset, or at yours
   covmatch distill presets/flickr8k-100.toml --out runs/f100
   covmatch evaluate runs/f100        distil your data, then train and test on the result
+  covmatch compare presets/compare-scenes.toml
+                                     several methods in one table
   covmatch encoders                  list the networks
   covmatch bench encoder nfnet_l0    how fast one runs on this machine
 
@@ -42,6 +45,8 @@ pub enum Command {
     Select(SelectArgs),
     /// Train a model on the whole train split: the upper bound
     Train(TrainArgs),
+    /// Make and evaluate a set with each of several methods: one table
+    Compare(CompareArgs),
     /// List the image, video and text encoders
     Encoders(EncodersArgs),
     /// Tell what a dataset holds and what is wrong with it
@@ -182,6 +187,22 @@ pub struct SelectArgs {
     pub method: Selection,
     /// The experiment, a TOML file
     pub config: PathBuf,
+    /// Folder, overrides, device and threads.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The experiment, a TOML file; its section [compare] names methods and numbers of pairs
+    pub config: PathBuf,
+    /// Fill every n-th cell only, from the i-th on, and leave the others to other processes
+    #[arg(long, value_name = "i/n")]
+    pub shard: Option<Shard>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
     /// Folder, overrides, device and threads.
     #[command(flatten)]
     pub run: RunArgs,

@@ -78,6 +78,11 @@ impl StepBar {
         Ok(Self { bar: Bar::new(0), total: 0, stop })
     }
 
+    /// Takes the bar away; the next distillation brings its own.
+    pub fn clear(&mut self) {
+        self.bar = Bar::new(0);
+    }
+
     fn step(&mut self, report: &StepReport) {
         let StepReport { step, round, cov, feat_v, feat_l, seconds, .. } = report;
         let online = report.info_nce.map_or(String::new(), |loss| format!("  nce {loss:.2}"));

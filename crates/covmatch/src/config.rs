@@ -3,12 +3,14 @@
 //! Every quantity of the paper is a field, and a field that is left out has the paper's value. Paths are relative to the
 //! working directory. [`Config::read`] takes a TOML file and overrides of the form `distill.pairs=200`.
 
+mod compare;
 mod data;
 mod distill;
 mod error;
 mod sections;
 mod select;
 
+pub use compare::{CompareConfig, Method};
 pub use data::DataConfig;
 pub use distill::{DistillConfig, Init, OnlineConfig, OnlineUpdate, Target, Units};
 pub use error::ConfigError;
@@ -52,6 +54,9 @@ pub struct Config {
     /// How real pairs are chosen.
     #[serde(default)]
     pub select: SelectConfig,
+    /// What is compared; a run of one method has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<CompareConfig>,
     /// What a run writes down about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunInfo>,
@@ -115,6 +120,7 @@ impl Config {
             self.evaluate.problem("evaluate"),
             self.train.problem("train"),
             self.select.problem(),
+            self.compare.as_ref().and_then(CompareConfig::problem),
         ];
         match problems.into_iter().flatten().next() {
             Some(cause) => Err(ConfigError::Invalid { path: name.to_owned(), cause }),
@@ -189,7 +195,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 10] = [
+        let cases: [(&[&str], &str); 14] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
@@ -200,6 +206,10 @@ mod tests {
             (&["distill.units=metres"], "metres"),
             (&["select.batch=1"], "select.batch"),
             (&["select.rates.momentum=2"], "select.rates.momentum"),
+            (&["compare.methods=[\"randon\"]"], "k-center"),
+            (&["compare.pairs=[100, 1]"], "compare.pairs"),
+            (&["compare.pairs=[100, 100]"], "100 twice"),
+            (&["compare.methods=[]", "compare.full=false"], "compare.methods"),
         ];
         for (overrides, word) in cases {
             let overrides = [&["seed=1"], overrides].concat();

@@ -8,6 +8,7 @@
 //! ```
 //! Each arrow is one module. A [`config`] names an [`experiment`]; [`model`] joins two encoders with their heads.
 
+pub mod compare;
 pub mod config;
 pub mod data;
 pub mod distill;
