@@ -33,8 +33,8 @@ pub struct Cost {
     pub seconds_per_step: Option<f64>,
     /// Seconds of all steps, over all processes that took them; without steps, of choosing and writing the pairs.
     pub seconds: f64,
-    /// The most memory that the process had held by then, in bytes: an upper bound of what this set needed, as the
-    /// process may have filled other cells before; none where the system does not say.
+    /// The most memory that the process held while the set was made, in bytes; none where it had held as much before,
+    /// for other cells, or where the system does not say.
     pub peak_memory: Option<u64>,
     /// Seconds of training the experts that the method matches; none where it has none.
     pub expert_seconds: Option<f64>,
@@ -159,12 +159,14 @@ impl Cell {
         watcher: &mut dyn Watcher,
     ) -> Result<(), CompareError> {
         let stage = if state == State::Begun { Stage::Resuming } else { Stage::Making };
+        let before = peak_memory();
         let cost = match self.work {
             Work::Select(selection) => self.select(selection, folder, stage, device, watcher)?,
             Work::Distill => self.distill(folder, stage, device, watcher)?,
             Work::Everything => return Ok(()), // there is no set
         };
-        write_json(&folder.join(COST), &cost)
+        let peak_memory = peak_memory().filter(|&peak| before.is_none_or(|before| peak > before));
+        write_json(&folder.join(COST), &Cost { peak_memory, ..cost })
     }
 
     fn select(
@@ -228,11 +230,10 @@ impl Cell {
 }
 
 impl Cost {
-    /// That of a set that was just made, without experts.
+    /// That of `steps` steps in `seconds` seconds, without experts.
     fn new(steps: u64, seconds: f64) -> Self {
         let seconds_per_step = (steps > 0).then(|| seconds / steps as f64);
-        let peak_memory = peak_memory();
-        Self { steps, seconds_per_step, seconds, peak_memory, expert_seconds: None, expert_bytes: None }
+        Self { steps, seconds_per_step, seconds, peak_memory: None, expert_seconds: None, expert_bytes: None }
     }
 }
 

@@ -15,13 +15,13 @@ use crate::tensor_file::TensorFileError;
 pub enum CompareError {
     /// A set cannot be made.
     #[error(transparent)]
-    Distill(#[from] DistillError),
+    Distill(Box<DistillError>),
     /// A set cannot be evaluated.
     #[error(transparent)]
-    Evaluate(#[from] EvaluateError),
+    Evaluate(Box<EvaluateError>),
     /// The experiment of a cell cannot be opened.
     #[error(transparent)]
-    Experiment(#[from] ExperimentError),
+    Experiment(Box<ExperimentError>),
     /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -79,4 +79,22 @@ pub enum CompareError {
         /// The cell.
         cell: String,
     },
+}
+
+impl From<DistillError> for CompareError {
+    fn from(error: DistillError) -> Self {
+        CompareError::Distill(Box::new(error))
+    }
+}
+
+impl From<EvaluateError> for CompareError {
+    fn from(error: EvaluateError) -> Self {
+        CompareError::Evaluate(Box::new(error))
+    }
+}
+
+impl From<ExperimentError> for CompareError {
+    fn from(error: ExperimentError) -> Self {
+        CompareError::Experiment(Box::new(error))
+    }
 }

@@ -11,8 +11,8 @@ use crate::report::Report;
 use crate::report::table::csv_line;
 
 /// What a reader of the costs must know.
-const COSTS: &str = "What making each set took, its evaluation apart. The peak is the most memory that the process had \
-                     held by then: at most as much was needed. Cells that a process fills alone have their own.";
+const COSTS: &str = "What making each set took, its evaluation apart. The peak is the most memory that the process held, \
+                     and not known where it had held as much before, for another set.";
 
 impl Comparison {
     /// For a terminal.
@@ -130,7 +130,6 @@ fn csv_costs(cost: &Cost) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
     use crate::compare::table::tests::comparison;
 
     #[test]
