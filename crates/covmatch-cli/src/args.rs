@@ -1,12 +1,13 @@
 //! The command line's grammar.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
-use covmatch::engine::DeviceChoice;
+use covmatch::engine::{DeviceChoice, set_threads};
 use covmatch::select::Selection;
-use covmatch::trajectory::experts::Shard;
+use covmatch::shard::Shard;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
 #[derive(Debug, Parser)]
@@ -24,6 +25,8 @@ Start here:
                                      look at the built-in dataset, or at yours
   covmatch distill presets/flickr8k-100.toml --out runs/f100
   covmatch evaluate runs/f100        distil your data, then train and test on the result
+  covmatch compare presets/compare-scenes.toml
+                                     several methods in one table
   covmatch encoders                  list the networks
   covmatch bench encoder nfnet_l0    how fast one runs on this machine
 
@@ -44,6 +47,8 @@ pub enum Command {
     Experts(ExpertsArgs),
     /// Train a model on the whole train split: the upper bound
     Train(TrainArgs),
+    /// Make and evaluate a set with each of several methods: one table
+    Compare(CompareArgs),
     /// List the image, video and text encoders
     Encoders(EncodersArgs),
     /// Tell what a dataset holds and what is wrong with it
@@ -77,6 +82,44 @@ pub struct EngineArgs {
     pub threads: usize,
 }
 
+impl EngineArgs {
+    /// Sets the threads and opens the device.
+    pub fn open(&self) -> anyhow::Result<Device> {
+        set_threads(self.threads)?;
+        Ok(self.device.open()?)
+    }
+}
+
+/// How an experiment differs from its file, and where it runs.
+#[derive(Debug, Args)]
+pub struct ExperimentArgs {
+    /// Change a field of the experiment, such as distill.pairs=200 or evaluate.epochs=50; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// An experiment that leaves a folder.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Folder for the result [default: in runs/, by the name of the experiment]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Overrides, device and threads.
+    #[command(flatten)]
+    pub experiment: ExperimentArgs,
+}
+
+impl RunArgs {
+    /// The folder that was named, or `runs/` with the name of the file `config` and `suffix`.
+    pub fn folder(&self, config: &Path, suffix: &str) -> PathBuf {
+        let name = config.file_stem().unwrap_or_default().to_string_lossy();
+        self.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("{name}{suffix}")))
+    }
+}
+
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -97,18 +140,12 @@ pub struct DistillArgs {
     /// The experiment, a TOML file; presets/ has some
     #[arg(required_unless_present = "resume")]
     pub config: Option<PathBuf>,
-    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "resume")]
-    pub set: Vec<String>,
-    /// New folder for the set [default: runs/ and the name of the experiment]
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
-    pub out: Option<PathBuf>,
     /// Go on with the run in this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "set", "out"])]
     pub resume: Option<PathBuf>,
-    /// Device and threads.
+    /// Folder, overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub run: RunArgs,
 }
 
 /// Arguments of `evaluate`.
@@ -137,33 +174,40 @@ pub struct EvaluateArgs {
     /// Do not train the text encoder
     #[arg(long)]
     pub frozen_text: bool,
-    /// Change a field of the experiment, such as evaluate.epochs=50; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Device and threads.
+    /// Overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub experiment: ExperimentArgs,
 }
 
 /// Arguments of `select`.
 #[derive(Debug, Args)]
 pub struct SelectArgs {
-    /// How pairs are chosen: random, herding or k-center
+    /// How pairs are chosen: random, herding, k-center or forgetting
     pub method: Selection,
     /// The experiment, a TOML file
     pub config: PathBuf,
-    /// Change a field of the experiment, such as distill.pairs=200; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// New folder for the set [default: runs/ and the name of the experiment with the method]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Device and threads.
+    /// Folder, overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub run: RunArgs,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The experiment, a TOML file; its section [compare] names methods and numbers of pairs
+    pub config: PathBuf,
+    /// Fill every n-th cell only, from the i-th on, and leave the others to other processes
+    #[arg(long, value_name = "i/n")]
+    pub shard: Option<Shard>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Folder, overrides, device and threads.
+    #[command(flatten)]
+    pub run: RunArgs,
 }
 
 /// Arguments of `experts`.
@@ -171,15 +215,12 @@ pub struct SelectArgs {
 pub struct ExpertsArgs {
     /// The experiment, a TOML file; its section [experts] says how many and where they go
     pub config: PathBuf,
-    /// Change a field of the experiment, such as experts.count=5; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Train a share of them, such as 0/4 for the first of four machines with one folder
-    #[arg(long, value_name = "I/N", default_value = "0/1", value_parser = shard)]
-    pub shard: Shard,
-    /// Device and threads.
+    /// Train a share of them, such as 1/4 on the first of four machines with one folder
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub experiment: ExperimentArgs,
 }
 
 /// Arguments of `train`.
@@ -190,15 +231,12 @@ pub struct TrainArgs {
     /// Models to train, each from its own seed [default: train.runs]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub runs: Option<usize>,
-    /// Change a field of the experiment, such as train.epochs=5; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Device and threads.
+    /// Overrides, device and threads.
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub experiment: ExperimentArgs,
 }
 
 /// Arguments of `encoders`.
@@ -335,16 +373,6 @@ impl Phase {
     }
 }
 
-/// A share such as 0/4.
-fn shard(text: &str) -> Result<Shard, String> {
-    let wrong = || "write I/N with I below N, such as 0/4".to_owned();
-    let (index, of) = text.split_once('/').ok_or_else(wrong)?;
-    match (index.parse(), of.parse()) {
-        (Ok(index), Ok(of)) if index < of => Ok(Shard { index, of }),
-        _ => Err(wrong()),
-    }
-}
-
 /// A whole number above zero.
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -361,14 +389,6 @@ mod tests {
     #[test]
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_share_is_a_number_below_another() {
-        assert_eq!(shard("2/3"), Ok(Shard { index: 2, of: 3 }));
-        for wrong in ["3/3", "1", "a/2", "1/0", "-1/2", ""] {
-            assert!(shard(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod bench_encoder;
 pub mod bench_step;
+pub mod compare;
 pub mod demo;
 pub mod distill;
 pub mod encoders;

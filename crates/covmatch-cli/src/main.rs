@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Select(args) => commands::select::run(&args),
         Command::Experts(args) => commands::experts::run(&args),
         Command::Train(args) => commands::train::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Encoders(args) => commands::encoders::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Bench { what: BenchCommand::Encoder(args) } => commands::bench_encoder::run(&args),

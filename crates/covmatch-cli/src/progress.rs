@@ -79,6 +79,11 @@ impl StepBar {
         Ok(Self { bar: Bar::new(0), total: 0, stop })
     }
 
+    /// Takes the bar away; the next distillation brings its own.
+    pub fn clear(&mut self) {
+        self.bar = Bar::new(0);
+    }
+
     fn step(&mut self, report: &dyn Report) {
         let message = format!("{}  {:.2} s/step", report.summary(), report.seconds());
         self.bar.show(report.step() + 1, self.total, &message);

@@ -210,6 +210,35 @@ fn coresets_draw_nothing_and_differ() {
 }
 
 #[test]
+fn a_selection_that_looks_at_a_training_is_a_function_of_the_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let choose = |method: &str, name: &str, fields: &[&str]| {
+        let out = folder.path().join(name);
+        let mut select = small("select", &[method]);
+        for field in [&["select.batch=16", "select.forgetting_epochs=3"], fields].concat() {
+            select.args(["--set", field]);
+        }
+        select.arg("--out").arg(&out);
+        succeed(select);
+        std::fs::read(out.join("distilled.safetensors")).unwrap()
+    };
+    let forgetting = choose("forgetting", "f", &[]);
+    assert_eq!(forgetting, choose("forgetting", "f-again", &[]));
+    assert_ne!(forgetting, choose("forgetting", "f-7", &["seed=7"]));
+    let warm = choose("herding", "w", &["select.warmup_epochs=1"]);
+    assert_eq!(warm, choose("herding", "w-again", &["select.warmup_epochs=1"]));
+    assert_ne!(warm, choose("herding", "h", &[]));
+
+    let mut wild =
+        small("select", &["forgetting", "--set", "select.rates.lr_encoder=1e30", "--set", "select.batch=16"]);
+    let out = folder.path().join("wild");
+    let output = wild.arg("--out").arg(&out).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("select.rates") && !out.join("run.toml").exists(), "{text}");
+}
+
+#[test]
 fn training_on_everything_prints_the_same_table() {
     let mut train = small("train", &["--runs", "1", "--set", "train.epochs=1", "--set", "train.batch=16"]);
     train.arg("--json");

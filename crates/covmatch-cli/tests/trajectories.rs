@@ -151,16 +151,16 @@ fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
         command.args(["--set", &folder, "--shard", which]);
         command
     };
-    let mut child = share("1/2").spawn().unwrap();
+    let mut child = share("2/2").spawn().unwrap();
     let begun = || elsewhere.join("expert-0001/epoch-01.safetensors").is_file();
     while !begun() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let _ = child.kill(); // SIGKILL
     child.wait().unwrap();
-    bench.succeed(share("1/2"));
+    bench.succeed(share("2/2"));
     assert!(!elsewhere.join("expert-0000").exists());
-    bench.succeed(share("0/2"));
+    bench.succeed(share("1/2"));
 
     let whole = bench.path("experts");
     assert_eq!(epochs(&whole).len(), epochs(&elsewhere).len());
@@ -171,6 +171,17 @@ fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
     other.args(["--set", &folder]);
     bench.succeed(other);
     assert_eq!(set(&bench.path("from-whole")), set(&bench.path("from-shares")));
+}
+
+#[test]
+fn a_comparison_trains_the_experts_that_are_missing_and_tells_their_cost() {
+    let bench = Bench { folder: tempfile::tempdir().unwrap() };
+    let more = ["compare.methods=['lors']", "compare.pairs=[6]", "compare.full=false"];
+    let mut compare = bench.small("compare", &more);
+    compare.arg("--out").arg(bench.path("table"));
+    let text = String::from_utf8(bench.succeed(compare).stdout).unwrap();
+    assert!(text.contains("LoRS") && text.to_lowercase().contains("expert"), "{text}");
+    assert_eq!(epochs(&bench.path("experts")).len(), 2 * 3);
 }
 
 #[test]

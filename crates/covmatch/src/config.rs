@@ -3,16 +3,20 @@
 //! Every quantity of the paper is a field, and a field that is left out has the paper's value. Paths are relative to the
 //! working directory. [`Config::read`] takes a TOML file and overrides of the form `distill.pairs=200`.
 
+mod compare;
 mod data;
 mod distill;
 mod error;
 mod sections;
+mod select;
 mod trajectory;
 
+pub use compare::{CompareConfig, Method};
 pub use data::DataConfig;
 pub use distill::{DistillConfig, Init, MethodName, OnlineConfig, OnlineUpdate, Target, Units};
 pub use error::ConfigError;
 pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
+pub use select::SelectConfig;
 pub use trajectory::{ExpertsConfig, TrajectoryConfig, Unroll};
 
 use std::path::Path;
@@ -55,6 +59,12 @@ pub struct Config {
     /// How a model is trained on all data, as the upper bound.
     #[serde(default = "TrainConfig::on_everything")]
     pub train: TrainConfig,
+    /// How real pairs are chosen.
+    #[serde(default)]
+    pub select: SelectConfig,
+    /// What is compared; a run of one method has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<CompareConfig>,
     /// What a run writes down about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunInfo>,
@@ -124,6 +134,8 @@ impl Config {
             self.trajectory.problem(&self.experts),
             self.evaluate.problem("evaluate"),
             self.train.problem("train"),
+            self.select.problem(),
+            self.compare.as_ref().and_then(CompareConfig::problem),
         ];
         match problems.into_iter().flatten().next() {
             Some(cause) => Err(ConfigError::Invalid { path: name.to_owned(), cause }),
@@ -208,7 +220,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 8] = [
+        let cases: [(&[&str], &str); 14] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
@@ -217,6 +229,12 @@ mod tests {
             (&["head.depth=4"], "head.depth"),
             (&["evaluate.runs=0"], "evaluate.runs"),
             (&["distill.units=metres"], "metres"),
+            (&["select.batch=1"], "select.batch"),
+            (&["select.rates.momentum=2"], "select.rates.momentum"),
+            (&["compare.methods=[\"randon\"]"], "k-center"),
+            (&["compare.pairs=[100, 1]"], "compare.pairs"),
+            (&["compare.pairs=[100, 100]"], "100 twice"),
+            (&["compare.methods=[]", "compare.full=false"], "compare.methods"),
         ];
         for (overrides, word) in cases {
             let overrides = [&["seed=1"], overrides].concat();

@@ -2,11 +2,12 @@
 
 mod encode;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
 
-use crate::config::{Config, DataConfig};
+use crate::config::{Config, ConfigError, DataConfig, RunInfo};
 use crate::data::cache::{Cached, Fingerprint};
 use crate::data::decode::Limits;
 use crate::data::library::Library;
@@ -15,7 +16,11 @@ use crate::data::tokens::Tokenizer;
 use crate::data::transform::Transform;
 use crate::data::{DataError, Dataset, scenes, source};
 use crate::engine::{Seed, fnv1a64};
+use crate::files::{self, WriteError};
 use crate::model::{Model, ModelError, Pretrained};
+
+/// The file of a run with its configuration, which is written first.
+pub const RUN_FILE: &str = "run.toml";
 
 /// Pictures of any origin, shared between loaders.
 pub type SharedPictures = Arc<dyn Pictures>;
@@ -29,6 +34,18 @@ pub enum ExperimentError {
     /// The encoders cannot be loaded.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The configuration cannot be written out.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The folder of a run cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A folder already holds a run.
+    #[error("{path} already holds a run: resume it with `covmatch distill --resume {path}`, or choose another --out")]
+    Occupied {
+        /// The folder.
+        path: String,
+    },
 }
 
 impl From<crate::encoders::EncoderError> for ExperimentError {
@@ -69,6 +86,22 @@ impl Experiment {
         Ok(Self { config, dataset, pictures, pretrained, transform, device: device.clone() })
     }
 
+    /// Opens what `config` names for a run in the new folder `out`.
+    pub fn open_run(config: Config, out: &Path, device: &Device) -> Result<Self, ExperimentError> {
+        if out.join(RUN_FILE).exists() {
+            return Err(ExperimentError::Occupied { path: out.display().to_string() });
+        }
+        Self::open(config, device)?.begin_run(out)
+    }
+
+    /// The same experiment as a run in `out`: the folder is made and `run.toml` written.
+    pub fn begin_run(mut self, out: &Path) -> Result<Self, ExperimentError> {
+        self.config.run = Some(RunInfo::of(&self.dataset));
+        std::fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
+        files::write(&out.join(RUN_FILE), self.config.to_toml()?.as_bytes())?;
+        Ok(self)
+    }
+
     /// The tokenizer of the text encoder.
     pub fn tokenizer(&self) -> Arc<Tokenizer> {
         Arc::clone(&self.pretrained.tokenizer)
@@ -98,22 +131,29 @@ impl Experiment {
     pub fn model(&self, seed: Seed, draw: u64) -> Model {
         Model::new(&self.pretrained, self.config.head.form(), seed, draw)
     }
+}
 
-    /// A number that changes with the names, splits and captions of the dataset.
-    pub fn data_fingerprint(&self) -> String {
-        let mut bytes = Vec::new();
-        for image in &self.dataset.images {
-            bytes.extend_from_slice(format!("{}\0{}\0", image.name, image.split).as_bytes());
-        }
-        for caption in &self.dataset.captions {
-            bytes.extend_from_slice(format!("{}\0{}\0", caption.image, caption.text).as_bytes());
-        }
-        format!("{:016x}", fnv1a64(&bytes))
+impl RunInfo {
+    /// What a run of this version on `dataset` writes down.
+    pub fn of(dataset: &Dataset) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), data_fingerprint: fingerprint(dataset) }
     }
 }
 
+/// A number that changes with the names, splits and captions of `dataset`.
+fn fingerprint(dataset: &Dataset) -> String {
+    let mut bytes = Vec::new();
+    for image in &dataset.images {
+        bytes.extend_from_slice(format!("{}\0{}\0", image.name, image.split).as_bytes());
+    }
+    for caption in &dataset.captions {
+        bytes.extend_from_slice(format!("{}\0{}\0", caption.image, caption.text).as_bytes());
+    }
+    format!("{:016x}", fnv1a64(&bytes))
+}
+
 /// The dataset of `config` and what reads its pictures.
-fn open_data(config: &DataConfig) -> Result<(Arc<Dataset>, SharedPictures), DataError> {
+pub(crate) fn open_data(config: &DataConfig) -> Result<(Arc<Dataset>, SharedPictures), DataError> {
     let limits = Limits::default();
     let (dataset, library) = match config.scenes {
         Some(scenes) => {

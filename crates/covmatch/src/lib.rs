@@ -8,6 +8,7 @@
 //! ```
 //! Each arrow is one module. A [`config`] names an [`experiment`]; [`model`] joins two encoders with their heads.
 
+pub mod compare;
 pub mod config;
 pub mod data;
 pub mod distill;
@@ -23,5 +24,6 @@ pub mod model;
 pub mod optimize;
 pub mod report;
 pub mod select;
+pub mod shard;
 pub mod tensor_file;
 pub mod trajectory;

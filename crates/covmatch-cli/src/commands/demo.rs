@@ -122,7 +122,7 @@ fn remove_demo(out: &Path) -> std::io::Result<()> {
 
 /// The real pairs that the distillation starts from, not augmented.
 fn real_pairs(experiment: &Experiment) -> anyhow::Result<Inputs> {
-    Ok(select::real_pairs(experiment, &Selection::Random.choose(experiment)?)?)
+    Ok(select::real_pairs(experiment, &Selection::Random.choose(experiment, &mut |_| {})?)?)
 }
 
 fn evaluate(name: &str, experiment: &Experiment, pairs: &Inputs) -> anyhow::Result<Evaluation> {

@@ -1,11 +1,11 @@
 //! `covmatch distill`: learn the pairs, or go on learning them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use covmatch::config::Config;
 use covmatch::distill::{self, Outcome};
-use covmatch::engine::{peak_memory, set_threads};
+use covmatch::engine::peak_memory;
 
 use super::report::write_report;
 use crate::args::DistillArgs;
@@ -14,25 +14,19 @@ use crate::progress::StepBar;
 
 /// Runs the distillation and says what it left.
 pub fn run(args: &DistillArgs) -> anyhow::Result<String> {
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
+    let device = args.run.experiment.engine.open()?;
     let mut bar = StepBar::new()?;
     let outcome = match (&args.resume, &args.config) {
         (Some(folder), _) => distill::resume(folder, &device, &mut bar)?,
         (None, Some(config)) => {
-            let out = args.out.clone().unwrap_or_else(|| default_out(config));
-            distill::run(Config::read(config, &args.set)?, &out, &device, &mut bar)?
+            let out = args.run.folder(config, "");
+            distill::run(Config::read(config, &args.run.experiment.set)?, &out, &device, &mut bar)?
         }
         (None, None) => anyhow::bail!("name a configuration, or a run to go on with: --resume DIR"),
     };
     drop(bar);
     let report = write_report(outcome.folder.path(), &device).context("the set is complete, its report is not")?;
     Ok(summary(&outcome, &report))
-}
-
-/// `runs/NAME` for `presets/NAME.toml`.
-fn default_out(config: &Path) -> PathBuf {
-    Path::new("runs").join(config.file_stem().unwrap_or_default())
 }
 
 fn summary(outcome: &Outcome, report: &Path) -> String {

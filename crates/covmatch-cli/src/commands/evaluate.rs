@@ -4,7 +4,6 @@ use std::path::Path;
 
 use covmatch::config::Config;
 use covmatch::distilled::{self, DistilledSet};
-use covmatch::engine::set_threads;
 use covmatch::evaluate::{Evaluation, evaluate_pairs};
 use covmatch::experiment::Experiment;
 use covmatch::files;
@@ -17,8 +16,7 @@ use crate::progress::EpochBar;
 
 /// Evaluates the set and prints its table.
 pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
+    let device = args.experiment.engine.open()?;
     let config = Config::read(&args.folder.join("run.toml"), &overrides(args))?;
     let set = DistilledSet::load(&args.folder, &device)?;
     let experiment = Experiment::open(config, &device)?;
@@ -44,7 +42,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
 
 /// The flags as overrides of the configuration.
 fn overrides(args: &EvaluateArgs) -> Vec<String> {
-    let mut set = args.set.clone();
+    let mut set = args.experiment.set.clone();
     let mut put = |key: &str, value: Option<String>| set.extend(value.map(|value| format!("{key}={value}")));
     let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
     put("image.encoder", args.image_encoder.clone());

@@ -1,8 +1,8 @@
 //! `covmatch experts`: the trajectories that MTT-VL and LoRS follow.
 
 use covmatch::config::Config;
-use covmatch::engine::set_threads;
 use covmatch::experiment::Experiment;
+use covmatch::shard::Shard;
 use covmatch::trajectory::experts::{Estimate, Experts};
 
 use crate::args::ExpertsArgs;
@@ -11,12 +11,12 @@ use crate::progress::Bar;
 
 /// Trains the experts that are missing and says where they are.
 pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
-    let experiment = Experiment::open(Config::read(&args.config, &args.set)?, &device)?;
+    let device = args.experiment.engine.open()?;
+    let experiment = Experiment::open(Config::read(&args.config, &args.experiment.set)?, &device)?;
     let experts = Experts::open(&experiment)?;
+    let shard = args.shard.unwrap_or(Shard::ALL);
     let config = &experiment.config.experts;
-    let Estimate { experts: missing, epoch_bytes, bytes } = experts.estimate(args.shard);
+    let Estimate { experts: missing, epoch_bytes, bytes } = experts.estimate(shard);
     progress(&format!(
         "{missing} experts to train, {} epochs each; {:.1} MB an epoch, {:.2} GB in all, in {}",
         config.epochs,
@@ -26,7 +26,7 @@ pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
     ));
     let total = (missing * config.epochs) as u64;
     let (mut bar, mut done) = (Bar::new(total), 0);
-    experts.train(args.shard, &mut |event| {
+    experts.train(shard, &mut |event| {
         done += 1;
         let message = format!("expert {}  epoch {}  loss {:.3}", event.expert, event.epochs, event.loss);
         bar.show(done, total, &message);

@@ -33,6 +33,7 @@ pub fn write_report(folder: &Path, device: &Device) -> anyhow::Result<PathBuf> {
         curves: figures(&steps),
         pairs: pair_views(folder, &experiment, &set)?,
         config: experiment.config.to_toml()?,
+        ..Report::default()
     };
     let path = folder.join("report.html");
     report.save(&path)?;

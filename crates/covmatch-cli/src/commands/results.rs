@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use covmatch::config::TrainConfig;
-use covmatch::evaluate::{Evaluation, Recalls, Spread};
+use covmatch::evaluate::Evaluation;
 use covmatch::files;
-use covmatch::report::{Cell, Row, Table};
+use covmatch::report::{Row, Table};
 use serde::{Deserialize, Serialize};
 
 /// `results.json`: the evaluation of a set with the encoders that it was made with.
@@ -47,15 +47,10 @@ impl ResultFile {
 pub fn results_table(evaluations: &[(String, &Evaluation)]) -> Table {
     let mut rows = Vec::new();
     for (label, evaluation) in evaluations {
-        rows.push(row(label, &evaluation.last));
+        rows.push(Row::of(label, Some(&evaluation.last)));
         if let Some(chosen) = &evaluation.chosen {
-            rows.push(row(&format!("{label}, epoch chosen on val"), chosen));
+            rows.push(Row::of(format!("{label}, epoch chosen on val"), Some(chosen)));
         }
     }
-    Table { columns: Recalls::NAMES.map(str::to_owned).to_vec(), rows }
-}
-
-fn row(label: &str, spread: &Spread) -> Row {
-    let cell = |i: usize| Some(Cell { mean: spread.mean[i], std: spread.std.map(|std| std[i]) });
-    Row { label: label.to_owned(), cells: (0..Recalls::NAMES.len()).map(cell).collect() }
+    Table::of_recalls(rows)
 }

@@ -1,7 +1,6 @@
 //! `covmatch train`: the upper bound, a model trained on the whole train split.
 
 use covmatch::config::Config;
-use covmatch::engine::set_threads;
 use covmatch::evaluate::train_on_everything;
 use covmatch::experiment::Experiment;
 use serde_json::json;
@@ -12,9 +11,8 @@ use crate::progress::EpochBar;
 
 /// Trains and prints the table.
 pub fn run(args: &TrainArgs) -> anyhow::Result<String> {
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
-    let mut overrides = args.set.clone();
+    let device = args.experiment.engine.open()?;
+    let mut overrides = args.experiment.set.clone();
     overrides.extend(args.runs.map(|runs| format!("train.runs={runs}")));
     let experiment = Experiment::open(Config::read(&args.config, &overrides)?, &device)?;
     let config = experiment.config.train;

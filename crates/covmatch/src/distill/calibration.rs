@@ -98,8 +98,8 @@ impl Scale {
 /// Statistics of a few real batches under `model`.
 fn real_statistics(experiment: &Experiment, model: &Model) -> Result<Vec<RealStatistics>, DistillError> {
     let config = &experiment.config.distill;
-    let augment = config.augmentation();
-    let loader = experiment.train_loader(experiment.config.seed(), "calibration", config.real_batch, augment)?;
+    let (seed, augment) = (experiment.config.seed(), config.augmentation());
+    let loader = experiment.train_loader(seed, "calibration", config.real_batch, augment)?;
     let statistics = |step| {
         let batch = loader.batch(step, crate::engine::threads())?;
         let real = model.inputs(batch, &mut Mode::Eval, &experiment.device)?;

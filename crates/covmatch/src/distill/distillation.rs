@@ -374,8 +374,8 @@ struct Batches {
 impl Batches {
     fn new(experiment: &Experiment, purpose: &str, first: u64) -> Result<Self, DistillError> {
         let config = &experiment.config.distill;
-        let loader =
-            experiment.train_loader(experiment.config.seed(), purpose, config.real_batch, config.augmentation())?;
+        let (seed, augment) = (experiment.config.seed(), config.augmentation());
+        let loader = experiment.train_loader(seed, purpose, config.real_batch, augment)?;
         Ok(Self { queue: Prefetch::new(Arc::new(loader), first, Ahead::default()) })
     }
 

@@ -68,6 +68,14 @@ pub enum DistillError {
         /// Root mean square of the gradient.
         rms: f32,
     },
+    /// The training that a selection looks at does not go well.
+    #[error(
+        "the loss is not finite in epoch {epoch} of the training that the selection looks at: try smaller select.rates"
+    )]
+    WarmUp {
+        /// The epoch, from 0.
+        epoch: usize,
+    },
     /// A folder to resume from holds no usable checkpoint.
     #[error(
         "{path} holds no checkpoint to resume from{cause}; start again with `covmatch distill CONFIG --out {path}`"
@@ -77,12 +85,6 @@ pub enum DistillError {
         path: String,
         /// What was found instead.
         cause: String,
-    },
-    /// A folder already holds a run.
-    #[error("{path} already holds a run: resume it with `covmatch distill --resume {path}`, or choose another --out")]
-    Occupied {
-        /// The folder.
-        path: String,
     },
     /// The data is not that of the run.
     #[error(

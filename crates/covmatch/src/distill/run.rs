@@ -9,7 +9,6 @@
 //! the same set: every step is a function of the state and of (seed, purpose, step).
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
@@ -22,8 +21,7 @@ use super::finish::{finish, phase_seconds};
 use super::method::{Method, Report};
 use super::observer::{Event, Observer};
 use crate::config::{Config, MethodName, RunInfo};
-use crate::experiment::Experiment;
-use crate::files::{self, WriteError};
+use crate::experiment::{Experiment, RUN_FILE};
 use crate::metrics::{EventFile, JsonLines, unix_time};
 use crate::trajectory::TrajectoryMatching;
 
@@ -44,7 +42,7 @@ impl RunDir {
 
     /// The configuration.
     pub fn config(&self) -> PathBuf {
-        self.0.join("run.toml")
+        self.0.join(RUN_FILE)
     }
 
     /// The states.
@@ -76,17 +74,7 @@ pub struct Outcome {
 
 /// Distils what `config` says into the new folder `out`.
 pub fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let folder = RunDir::new(out);
-    if folder.config().exists() {
-        return Err(DistillError::Occupied { path: out.display().to_string() });
-    }
-    let mut experiment = Experiment::open(config, device)?;
-    experiment.config.run = Some(RunInfo {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        data_fingerprint: experiment.data_fingerprint(),
-    });
-    fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
-    files::write(&folder.config(), experiment.config.to_toml()?.as_bytes())?;
+    let (experiment, folder) = (Experiment::open_run(config, out, device)?, RunDir::new(out));
     match experiment.config.distill.method {
         MethodName::CovMatch => drive(Distillation::begin(experiment)?, folder, observer),
         MethodName::MttVl | MethodName::Lors => drive(TrajectoryMatching::begin(experiment)?, folder, observer),
@@ -102,7 +90,7 @@ pub fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Re
     }
     let experiment = Experiment::open(Config::read(&folder.config(), &[])?, device)?;
     if let Some(RunInfo { data_fingerprint: then, .. }) = &experiment.config.run {
-        let now = experiment.data_fingerprint();
+        let RunInfo { data_fingerprint: now, .. } = RunInfo::of(&experiment.dataset);
         if *then != now {
             return Err(DistillError::OtherData { then: then.clone(), now });
         }

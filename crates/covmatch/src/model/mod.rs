@@ -15,7 +15,7 @@ mod visual;
 
 pub use branches::Branches;
 pub use pretrained::{EncoderSpec, ModelError, Pretrained, Weights};
-pub use training::{Forwarded, ModelOptimizer, PartRates, TrainRates};
+pub use training::{Forwarded, ModelOptimizer, PartRates, TrainRates, Trained};
 pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;

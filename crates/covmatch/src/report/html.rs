@@ -9,6 +9,7 @@ use std::path::Path;
 use super::ReportError;
 use super::embed::escape;
 use super::grid::{PairView, pairs_html, strip_html};
+use super::listing::Listing;
 use super::plot::{Curve, Scale, plot_svg};
 use super::table::Table;
 use crate::files::write_whole;
@@ -37,6 +38,21 @@ impl Figure {
     }
 }
 
+/// A table with a heading of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Block {
+    /// What stands over it.
+    pub title: String,
+    /// What was measured.
+    pub table: Table,
+}
+
+impl Block {
+    fn html(&self) -> String {
+        format!("<h3>{}</h3>\n{}", escape(&self.title), scrolling(&self.title, &self.table.html()))
+    }
+}
+
 /// What a run achieved. Parts that are empty are left out of the page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -48,8 +64,14 @@ pub struct Report {
     pub facts: Vec<(String, String)>,
     /// What was measured.
     pub results: Option<Table>,
+    /// More of it, in tables that are each compared within themselves.
+    pub blocks: Vec<Block>,
     /// What a reader of the results must know, a sentence each.
     pub notes: Vec<String>,
+    /// What it cost.
+    pub costs: Listing,
+    /// What a reader of the costs must know.
+    pub costs_lead: &'static str,
     /// How training went.
     pub curves: Vec<Figure>,
     /// What was distilled.
@@ -61,11 +83,14 @@ pub struct Report {
 impl Report {
     /// The page.
     pub fn html(&self) -> String {
-        let sections: Vec<Section> =
-            [self.results_section(), self.curves_section(), self.pairs_section(), self.config_section()]
-                .into_iter()
-                .flatten()
-                .collect();
+        let sections = [
+            self.results_section(),
+            self.costs_section(),
+            self.curves_section(),
+            self.pairs_section(),
+            self.config_section(),
+        ];
+        let sections: Vec<Section> = sections.into_iter().flatten().collect();
         let links: String = sections.iter().map(Section::link).collect();
         let bodies: String = sections.iter().map(Section::html).collect();
         let (title, header, version) = (escape(&self.title), self.header(), env!("CARGO_PKG_VERSION"));
@@ -105,12 +130,18 @@ impl Report {
     }
 
     fn results_section(&self) -> Option<Section> {
-        const SCROLL: &str = "class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of results\"";
-        let table = self.results.as_ref().map(|table| format!("<div {SCROLL}>\n{}</div>\n", table.html()));
+        let table = self.results.as_ref().map(|table| scrolling("Table of results", &table.html()));
+        let blocks: String = self.blocks.iter().map(Block::html).collect();
         let notes: String = self.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
         let notes = (!notes.is_empty()).then(|| format!("<ul class=\"notes\">\n{notes}</ul>\n"));
-        let body: String = [table, notes].into_iter().flatten().collect();
+        let body: String = [table, Some(blocks), notes].into_iter().flatten().collect();
         Section::new("results", "Results", "", body)
+    }
+
+    fn costs_section(&self) -> Option<Section> {
+        let empty = self.costs.rows.is_empty();
+        let body = if empty { String::new() } else { scrolling("Table of costs", &self.costs.html()) };
+        Section::new("costs", "Costs", self.costs_lead, body)
     }
 
     fn curves_section(&self) -> Option<Section> {
@@ -135,6 +166,12 @@ impl Report {
         );
         Section::new("config", "Configuration", "", if config.is_empty() { config } else { body })
     }
+}
+
+/// `table` in a frame that scrolls where the page is narrower; `name` is what it is called when it is read out.
+fn scrolling(name: &str, table: &str) -> String {
+    let name = escape(name);
+    format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n{table}</div>\n")
 }
 
 /// A part of the page that the navigation leads to.
@@ -184,12 +221,16 @@ mod tests {
         let cell = Cell { mean: 1.0, std: None };
         let pair = PairView { before: picture(), after: picture(), init_caption: text(), nearest_caption: text() };
         let curve = Curve { name: text(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        let table = Table { columns: vec![text()], rows: vec![Row { label: text(), cells: vec![Some(cell)] }] };
         Report {
             title: text(),
             subtitle: text(),
             facts: vec![(text(), text())],
-            results: Some(Table { columns: vec![text()], rows: vec![Row { label: text(), cells: vec![Some(cell)] }] }),
+            results: Some(table.clone()),
+            blocks: vec![Block { title: text(), table }],
             notes: vec![text()],
+            costs: Listing { columns: vec![text()], rows: vec![(text(), vec![Some(text())])] },
+            costs_lead: "Costs.",
             curves: vec![Figure::plot(&text(), &text(), &text(), &[curve], Scale::Linear)],
             pairs: vec![pair],
             config: text(),
@@ -200,7 +241,7 @@ mod tests {
     fn no_text_brings_in_a_script() {
         let html = report(EVIL).html();
         assert!(!html.contains("<script"), "{html}");
-        assert!(html.matches("&lt;script&gt;").count() >= 13, "{}", html.matches("&lt;script&gt;").count());
+        assert!(html.matches("&lt;script&gt;").count() >= 19, "{}", html.matches("&lt;script&gt;").count());
     }
 
     #[test]
@@ -215,7 +256,7 @@ mod tests {
     #[test]
     fn the_page_has_a_section_and_a_link_for_each_part() {
         let html = report("plain").html();
-        for id in ["results", "curves", "pairs", "config"] {
+        for id in ["results", "costs", "curves", "pairs", "config"] {
             assert!(html.contains(&format!("<section id=\"{id}\"")), "{id}");
             assert!(html.contains(&format!("href=\"#{id}\"")), "{id}");
         }

@@ -22,13 +22,15 @@
 mod embed;
 mod grid;
 mod html;
+mod listing;
 mod plot;
 mod smooth;
-mod table;
+pub(crate) mod table;
 mod ticks;
 
 pub use grid::PairView;
-pub use html::{Figure, Report};
+pub use html::{Block, Figure, Report};
+pub use listing::Listing;
 pub use plot::{Curve, Scale, plot_svg};
 pub use table::{Cell, Row, Table};
 

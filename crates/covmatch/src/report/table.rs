@@ -4,8 +4,9 @@
 //! same are marked the same; a column with a single value has no best.
 
 use super::embed::escape;
+use crate::evaluate::{Recalls, Spread};
 
-const MISSING: &str = "–";
+pub(super) const MISSING: &str = "–";
 
 /// A result over one or more repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,15 @@ pub struct Row {
     pub cells: Vec<Option<Cell>>,
 }
 
+impl Row {
+    /// The recalls `spread` under `label`, in the order of [`Recalls::NAMES`]; without a spread nothing was measured.
+    pub fn of(label: impl Into<String>, spread: Option<&Spread>) -> Self {
+        let cell = |spread: &Spread, i: usize| Cell { mean: spread.mean[i], std: spread.std.map(|std| std[i]) };
+        let cells = (0..Recalls::NAMES.len()).map(|i| spread.map(|spread| cell(spread, i))).collect();
+        Self { label: label.into(), cells }
+    }
+}
+
 /// Results of which higher ones are better. A row that is too short counts as not measured in its last columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -45,6 +55,11 @@ pub struct Table {
 }
 
 impl Table {
+    /// The table of recalls.
+    pub fn of_recalls(rows: Vec<Row>) -> Self {
+        Self { columns: Recalls::NAMES.map(str::to_owned).to_vec(), rows }
+    }
+
     /// For a terminal: aligned at the decimal points, one row a line.
     pub fn text(&self) -> String {
         let labels = self.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0);
@@ -134,7 +149,7 @@ fn tenths(mean: f64) -> f64 {
 }
 
 /// Characters, which is what a terminal's columns are for the text used here.
-fn width(text: &str) -> usize {
+pub(super) fn width(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -173,7 +188,7 @@ fn markdown_cell(cell: Option<&Cell>, best: bool) -> String {
 }
 
 /// `text` without meaning in Markdown, on one line.
-fn markdown_text(text: &str) -> String {
+pub(super) fn markdown_text(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -198,7 +213,8 @@ fn csv_pair(mean: String, std: String, spread: bool) -> impl Iterator<Item = Str
     [Some(mean), spread.then_some(std)].into_iter().flatten()
 }
 
-fn csv_line(first: String, rest: impl Iterator<Item = String>) -> String {
+/// One line of a file that programs read (RFC 4180).
+pub(crate) fn csv_line(first: String, rest: impl Iterator<Item = String>) -> String {
     let fields: Vec<String> = std::iter::once(first).chain(rest).map(|field| csv_field(&field)).collect();
     fields.join(",") + "\r\n"
 }

@@ -16,7 +16,7 @@ use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
 use super::point::{Point, model_at, named, point_in, trained_keys};
-use crate::config::{Config, ExpertsConfig};
+use crate::config::{Config, ExpertsConfig, RunInfo};
 use crate::data::loader::{Ahead, Prefetch};
 use crate::distill::DistillError;
 use crate::encoders::Mode;
@@ -24,6 +24,7 @@ use crate::engine::Seed;
 use crate::experiment::Experiment;
 use crate::files::{self, WriteError};
 use crate::model::{Model, ModelOptimizer, PartRates};
+use crate::shard::Shard;
 use crate::tensor_file::TensorFile;
 
 /// What experts were trained with: a folder holds the experts of one recipe.
@@ -53,7 +54,7 @@ impl Recipe {
         let Config { seed, image, text, head, distill, experts, .. } = &experiment.config;
         Self {
             seed: *seed,
-            data_fingerprint: experiment.data_fingerprint(),
+            data_fingerprint: RunInfo::of(&experiment.dataset).data_fingerprint,
             image_encoder: image.encoder.clone(),
             image_size: image.size,
             text_encoder: text.encoder.clone(),
@@ -128,25 +129,6 @@ pub enum ExpertsError {
     },
 }
 
-/// A share of some work: number `index` of `of`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    /// From 0.
-    pub index: usize,
-    /// How many shares there are.
-    pub of: usize,
-}
-
-impl Shard {
-    /// All of it.
-    pub const WHOLE: Self = Self { index: 0, of: 1 };
-
-    /// Whether piece number `piece` belongs to this share.
-    pub fn has(self, piece: usize) -> bool {
-        piece % self.of == self.index
-    }
-}
-
 /// What training of experts needs, before it starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
@@ -198,7 +180,8 @@ impl<'a> Experts<'a> {
         let weights: usize = trained_keys(&self.model).iter().map(|(_, shape)| shape.iter().product::<usize>()).sum();
         let missing = |expert: &usize| !self.file(*expert, self.config.epochs).is_file();
         let of_expert = |expert: usize| (0..=self.config.epochs).filter(|&at| !self.file(expert, at).is_file()).count();
-        let share: Vec<usize> = (0..self.config.count).filter(|&expert| shard.has(expert)).filter(missing).collect();
+        let all: Vec<usize> = (0..self.config.count).collect();
+        let share: Vec<usize> = shard.part(&all).copied().filter(missing).collect();
         let epoch_bytes = 4 * weights as u64;
         let files: usize = share.iter().map(|&expert| of_expert(expert)).sum();
         Estimate { experts: share.len(), epoch_bytes, bytes: epoch_bytes * files as u64 }
@@ -207,7 +190,8 @@ impl<'a> Experts<'a> {
     /// Trains the experts of the share `shard` that are not whole.
     pub fn train(&self, shard: Shard, progress: &mut dyn FnMut(ExpertProgress)) -> Result<(), DistillError> {
         self.check_room(self.estimate(shard).bytes)?;
-        for expert in (0..self.config.count).filter(|&expert| shard.has(expert)) {
+        let all: Vec<usize> = (0..self.config.count).collect();
+        for &expert in shard.part(&all) {
             self.train_one(expert, progress)?;
         }
         Ok(())

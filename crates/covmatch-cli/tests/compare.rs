@@ -1,0 +1,165 @@
+//! `covmatch compare` on the built-in dataset and encoders: killed, run again, shared, refused.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PRESET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/compare-scenes.toml");
+
+/// Fields that make the preset's experiment small.
+const SMALL: [&str; 15] = [
+    "data.scenes.train=40",
+    "data.scenes.val=8",
+    "data.scenes.test=10",
+    "compare.methods=[\"random\", \"herding\", \"covmatch\"]",
+    "compare.pairs=[4]",
+    "distill.rounds=4",
+    "distill.steps_per_round=3",
+    "distill.real_batch=16",
+    "select.batch=16",
+    "select.forgetting_epochs=2",
+    "evaluate.epochs=2",
+    "evaluate.runs=2",
+    "evaluate.val_every=1",
+    "train.epochs=1",
+    "train.batch=16",
+];
+
+/// The cells of the small comparison.
+const CELLS: [&str; 4] = ["random-4", "herding-4", "covmatch-4", "full"];
+
+fn compare(out: &Path, words: &[&str]) -> Command {
+    let mut program = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
+    program.stdout(Stdio::piped()).stderr(Stdio::piped());
+    program.args(["compare", PRESET, "--out"]).arg(out);
+    for pair in SMALL {
+        program.args(["--set", pair]);
+    }
+    program.args(words);
+    program
+}
+
+fn succeed(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// What a command that must fail with `code` says.
+fn fail(mut command: Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+/// The table as programs read it, without what depends on the machine's speed.
+fn table(out: &Path) -> (Value, Vec<String>) {
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let mut json: Value = serde_json::from_str(&read("table.json")).unwrap();
+    for cell in json["cells"].as_array_mut().unwrap() {
+        cell.as_object_mut().unwrap().remove("cost");
+    }
+    let without_costs = |line: &str| line.split(',').take(4 + 14).collect::<Vec<_>>().join(",");
+    (json, read("table.csv").lines().map(without_costs).collect())
+}
+
+/// `table.md` without its last section, the costs.
+fn markdown(out: &Path) -> String {
+    let text = std::fs::read_to_string(out.join("table.md")).unwrap();
+    text.split_once("## Costs").unwrap().0.to_owned()
+}
+
+/// The files that say that the cells are filled, with the time that each was written.
+fn filled(out: &Path) -> Vec<(PathBuf, std::time::SystemTime, Vec<u8>)> {
+    let files = CELLS.iter().flat_map(|cell| ["evaluation.json", "cost.json"].map(|name| out.join(cell).join(name)));
+    let there = files.filter(|path| path.is_file());
+    there
+        .map(|path| (path.clone(), path.metadata().unwrap().modified().unwrap(), std::fs::read(&path).unwrap()))
+        .collect()
+}
+
+/// Starts the command and kills it as soon as `path` is there.
+fn kill_when(mut command: Command, path: &Path) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !path.exists() && start.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ended = child.try_wait().unwrap();
+    assert!(path.exists() && ended.is_none(), "{} was not there in time: {ended:?}", path.display());
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_comparison_that_is_killed_goes_on_to_the_same_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, part) = (folder.path().join("whole"), folder.path().join("part"));
+    let text = String::from_utf8(succeed(compare(&whole, &[])).stdout).unwrap();
+    for word in ["4 pairs", "Random", "Herding", "CovMatch", "All train pairs", "validation", "Seconds a step", "±"] {
+        assert!(text.contains(word), "no '{word}' in:\n{text}");
+    }
+
+    // In the middle of choosing, of distilling and of evaluating.
+    kill_when(compare(&part, &[]), &part.join("random-4/run.toml"));
+    kill_when(compare(&part, &[]), &part.join("covmatch-4/checkpoints/step-00000003"));
+    let before = filled(&part);
+    assert_eq!(before.len(), 4, "random and herding are there: {before:?}");
+    kill_when(compare(&part, &[]), &part.join("covmatch-4/cost.json"));
+    let text = String::from_utf8(succeed(compare(&part, &[])).stderr).unwrap();
+    assert!(text.contains("random-4 is there") && text.contains("herding-4 is there"), "{text}");
+    assert!(!text.contains("covmatch-4 goes on being made"), "{text}");
+    assert_eq!(filled(&part)[..4], before, "what was there was not made again");
+
+    assert_eq!(table(&part), table(&whole));
+    assert_eq!(markdown(&part), markdown(&whole));
+    let set = |out: &Path| std::fs::read(out.join("covmatch-4/distilled.safetensors")).unwrap();
+    assert_eq!(set(&part), set(&whole));
+
+    // With everything there, another configuration is refused and the same one only prints.
+    let before = filled(&whole);
+    let error = fail(compare(&whole, &["--set", "evaluate.epochs=3"]), 1);
+    for word in ["random-4", "evaluate.epochs", "2", "3", "--out"] {
+        assert!(error.contains(word), "no '{word}' in: {error}");
+    }
+    let json: Value = serde_json::from_slice(&succeed(compare(&whole, &["--json"])).stdout).unwrap();
+    assert_eq!(json["cells"].as_array().unwrap().len(), 4);
+    assert_eq!(filled(&whole), before);
+}
+
+#[test]
+fn shards_fill_their_cells_and_the_table_shows_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("shared");
+    let methods = ["--set", "compare.methods=[\"k-center\", \"forgetting\"]", "--set", "compare.full=false"];
+    let warm = ["--set", "select.warmup_epochs=1"];
+    let shard = |shard: &str| {
+        let words = [&methods[..], &warm, &["--shard", shard]].concat();
+        String::from_utf8(succeed(compare(&out, &words)).stdout).unwrap()
+    };
+    let text = shard("2/2");
+    assert!(text.contains("Not filled yet: k-center-4"), "{text}");
+    assert!(!out.join("k-center-4").exists() && out.join("forgetting-4/evaluation.json").is_file());
+    let text = shard("1/2");
+    assert!(!text.contains("Not filled yet"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("refused");
+    for (field, words) in [
+        ("compare.methods=[\"randon\"]", ["randon", "herding"]),
+        ("compare.pairs=[4, 41]", ["41", "at most 40"]),
+        ("compare.pairs=[4, 4]", ["compare.pairs", "twice"]),
+    ] {
+        let error = fail(compare(&out, &["--set", field]), 1);
+        assert!(words.iter().all(|word| error.contains(word)), "{field}: {error}");
+    }
+    assert!(fail(compare(&out, &["--shard", "3/2"]), 2).contains("1/4"));
+    assert!(!out.exists());
+}

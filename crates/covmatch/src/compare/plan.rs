@@ -1,0 +1,172 @@
+//! Which cells a comparison has, and which of them a process fills.
+
+use super::error::CompareError;
+use crate::config::{Config, Method, MethodName};
+use crate::data::{Dataset, Split};
+use crate::select::Selection;
+
+/// The cells of a comparison: for each number of pairs all methods, then training on everything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What was asked for.
+    pub config: Config,
+    /// The cells, in the order of the table.
+    pub cells: Vec<Cell>,
+}
+
+/// One evaluation, and what it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The name of its folder.
+    pub name: String,
+    /// The method's name in tables.
+    pub title: &'static str,
+    /// Pairs of its set; none for training on everything.
+    pub pairs: Option<usize>,
+    /// What is to be done.
+    pub work: Work,
+    /// The experiment.
+    pub config: Config,
+}
+
+/// How the pairs of a cell come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Real pairs are chosen.
+    Select(Selection),
+    /// Pairs are learned.
+    Distill,
+    /// There is no set: models are trained on the whole train split.
+    Everything,
+}
+
+impl Plan {
+    /// The cells that `config` asks for.
+    pub fn new(config: &Config) -> Result<Self, CompareError> {
+        let wanted = config.compare.clone().unwrap_or_default();
+        let base = Config { compare: None, run: None, ..config.clone() };
+        let mut cells = Vec::new();
+        for &pairs in &wanted.pairs {
+            for &method in &wanted.methods {
+                cells.push(Cell::of(method, pairs, &base)?);
+            }
+        }
+        if wanted.full {
+            let (name, title) = ("full".to_owned(), "All train pairs");
+            cells.push(Cell { name, title, pairs: None, work: Work::Everything, config: base });
+        }
+        Ok(Self { config: config.clone(), cells })
+    }
+
+    /// An error if a set is to have more pairs than `dataset` can give.
+    pub fn check(&self, dataset: &Dataset) -> Result<(), CompareError> {
+        let train = dataset.counts(Split::Train);
+        for cell in &self.cells {
+            let most = match cell.work {
+                Work::Select(Selection::Random) | Work::Distill => train.captions,
+                Work::Select(_) => train.images, // an image is taken once
+                Work::Everything => usize::MAX,
+            };
+            let pairs = cell.pairs.unwrap_or(0);
+            if pairs > most {
+                return Err(CompareError::TooManyPairs { pairs, most, method: cell.title });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cell {
+    /// The cell of `method` with `pairs` pairs, in an experiment that is otherwise `base`.
+    fn of(method: Method, pairs: usize, base: &Config) -> Result<Self, CompareError> {
+        let mut config = base.clone();
+        config.distill.pairs = pairs;
+        let mut distilled_by = |name: MethodName| {
+            config.distill.method = name;
+            Work::Distill
+        };
+        let work = match method {
+            Method::Random => Work::Select(Selection::Random),
+            Method::Herding => Work::Select(Selection::Herding),
+            Method::KCenter => Work::Select(Selection::KCenter),
+            Method::Forgetting => Work::Select(Selection::Forgetting),
+            Method::Covmatch => distilled_by(MethodName::CovMatch),
+            Method::MttVl => distilled_by(MethodName::MttVl),
+            Method::Lors => distilled_by(MethodName::Lors),
+        };
+        Ok(Self { name: format!("{method}-{pairs}"), title: method.title(), pairs: Some(pairs), work, config })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A small experiment with `overrides`.
+    pub fn config(overrides: &[&str]) -> Config {
+        let text = r#"
+            [data.scenes]
+            train = 30
+            [image]
+            encoder = "nfnet_scenes"
+            weights = "built-in"
+            [text]
+            encoder = "bert_scenes"
+            weights = "built-in"
+        "#;
+        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+        Config::parse("small.toml", text, &overrides).unwrap()
+    }
+
+    pub fn plan(methods: &str, pairs: &str, full: bool) -> Result<Plan, CompareError> {
+        let fields = [format!("compare.methods={methods}"), format!("compare.pairs={pairs}")];
+        let [methods, pairs] = &fields;
+        Plan::new(&config(&[methods, pairs, &format!("compare.full={full}")]))
+    }
+
+    fn names(plan: &Plan) -> Vec<&str> {
+        plan.cells.iter().map(|cell| cell.name.as_str()).collect()
+    }
+
+    #[test]
+    fn there_is_a_cell_for_each_method_and_number_of_pairs_and_one_for_everything() {
+        let plan = plan(r#"["random", "k-center", "covmatch"]"#, "[4, 8]", true).unwrap();
+        let expected = "random-4 k-center-4 covmatch-4 random-8 k-center-8 covmatch-8 full";
+        assert_eq!(names(&plan).join(" "), expected);
+        assert_eq!((plan.cells[4].config.distill.pairs, plan.cells[4].pairs), (8, Some(8)));
+        assert_eq!((plan.cells[2].work, plan.cells[6].work), (Work::Distill, Work::Everything));
+        assert!(plan.cells.iter().all(|cell| cell.config.compare.is_none()));
+    }
+
+    #[test]
+    fn without_a_section_the_default_methods_are_compared() {
+        let plan = Plan::new(&config(&[])).unwrap();
+        assert_eq!(names(&plan).len(), 9);
+        assert_eq!(names(&plan)[3], "covmatch-100");
+    }
+
+    #[test]
+    fn what_another_comparison_fills_does_not_change_a_cell() {
+        let (few, more) = (plan(r#"["random"]"#, "[4]", false), plan(r#"["herding", "random"]"#, "[2, 4]", true));
+        assert_eq!(few.unwrap().cells[0], more.unwrap().cells[3]);
+    }
+
+    #[test]
+    fn a_method_that_learns_pairs_is_written_into_its_cell() {
+        let plan = plan(r#"["covmatch", "mtt-vl", "lors"]"#, "[4]", false).unwrap();
+        let methods: Vec<&str> = plan.cells.iter().map(|cell| cell.config.distill.method.name()).collect();
+        assert_eq!(methods, ["covmatch", "mtt-vl", "lors"]);
+        assert!(plan.cells.iter().all(|cell| cell.work == Work::Distill));
+    }
+
+    #[test]
+    fn more_pairs_than_the_data_has_are_an_error_before_anything_is_made() {
+        let dataset = crate::data::scenes::dataset(&config(&[]).data.scenes.unwrap());
+        let check = |method: &str, pairs: &str| plan(&format!("[\"{method}\"]"), pairs, true).unwrap().check(&dataset);
+        assert!(check("herding", "[30]").is_ok() && check("random", "[150]").is_ok());
+        let error = check("herding", "[4, 31]").unwrap_err().to_string();
+        assert!(error.contains("31") && error.contains("at most 30") && error.contains("Herding"), "{error}");
+        assert!(check("covmatch", "[151]").is_err());
+    }
+}
