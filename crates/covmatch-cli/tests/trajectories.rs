@@ -105,7 +105,10 @@ fn each_method_learns_pairs_that_can_be_evaluated() {
         ("lors", vec![]),
         ("mtt-vl", vec![]),
         ("lors", vec!["trajectory.text=inputs", "trajectory.merge_branches=true", "trajectory.loss=bce"]),
-        ("mtt-vl", vec!["trajectory.text=inputs", "distill.units=absolute"]),
+        (
+            "mtt-vl",
+            vec!["trajectory.text=inputs", "distill.units=absolute", "distill.lr_img=1.0", "distill.lr_txt=1.0"],
+        ),
     ] {
         let name = format!("{method}-{}", more.len());
         let method = format!("distill.method={method}");
