@@ -8,7 +8,8 @@
 
 Each measurement is a process of its own that runs one phase only, so its peak memory is that phase's. A round runs
 covmatch and every PyTorch variant once, in an order that turns with the round; the table has the median over rounds.
-The ratio is covmatch / the better PyTorch variant: below 1 is faster (or smaller).
+A ratio is covmatch / the better PyTorch variant of the same round, so that a machine that slows down for a while slows
+both; the table has the median of the rounds' ratios. Below 1 is faster (or smaller).
 """
 
 import argparse
@@ -69,7 +70,8 @@ def row(case, phase, reports):
     peak = {name: statistics.median(r["peak_mb"] for r in runs) for name, runs in reports.items()}
     base = {name: statistics.median(r["base_mb"] for r in runs) for name, runs in reports.items()}
     peers = list(variants(case))
-    fastest = min(seconds[p] for p in peers)
+    rounds = zip(*(([report[phase] for report in reports[name]]) for name in ("covmatch", *peers)))
+    ratio = statistics.median(ours / min(others) for ours, *others in rounds)
     smallest = min(peak[p] for p in peers)
     smallest_net = min(peak[p] - base[p] for p in peers)
     net = peak["covmatch"] - base["covmatch"]
@@ -78,7 +80,7 @@ def row(case, phase, reports):
         PHASES[phase],
         f"{seconds['covmatch']:.4f}",
         *(f"{seconds[p]:.4f}" for p in peers),
-        f"**{seconds['covmatch'] / fastest:.2f}**",
+        f"**{ratio:.2f}**",
         f"{peak['covmatch']:.0f}",
         f"{smallest:.0f}",
         f"**{peak['covmatch'] / smallest:.2f}**",
@@ -135,9 +137,9 @@ Made by `{command(args)}` after `cargo build --release`. Nobody edits the number
 
 {table}
 
-- Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller.
-- Seconds are medians of {args.iterations} iterations after warm-up, then over {args.rounds} round(s); both programs take \
-turns. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
+- Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller. That of times is taken \
+within each round and is the median over {args.rounds} round(s).
+- Seconds are medians of {args.iterations} iterations after warm-up, then over the rounds; both programs take turns. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
 untracked input.
 - Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
 trained. Text encoders are the transformer layers on embedded input, and the feature is the first token's output: of the \
@@ -158,8 +160,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--phase", nargs="+", choices=PHASES, default=list(PHASES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
     parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")

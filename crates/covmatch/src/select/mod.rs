@@ -38,7 +38,8 @@ use crate::distill::finish::{about, write_set};
 use crate::distilled::DistilledSet;
 use crate::encoders::Mode;
 use crate::evaluate::Progress;
-use crate::experiment::{Experiment, RUN_FILE};
+use crate::experiment::{Experiment, ExperimentError, RUN_FILE};
+use crate::files::WriteError;
 use crate::model::{Inputs, TextLevel};
 
 /// How pairs are chosen.
@@ -106,7 +107,8 @@ impl Selection {
     }
 }
 
-/// Writes the pairs that `selection` chooses for `config` into the new folder `out`; after an error it holds no run.
+/// Writes the pairs that `selection` chooses for `config` into the new folder `out`; until it is whole it holds no
+/// run.
 pub fn select(
     selection: Selection,
     config: Config,
@@ -114,10 +116,14 @@ pub fn select(
     device: &Device,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Inputs, DistillError> {
-    let experiment = Experiment::open_run(config, out, device)?;
-    write_selection(selection, &experiment, out, progress).inspect_err(|_| {
-        let _ = fs::remove_file(out.join(RUN_FILE)); // the error is the one to report
-    })
+    if out.join(RUN_FILE).exists() {
+        return Err(ExperimentError::Occupied { path: out.display().to_string() }.into());
+    }
+    let experiment = Experiment::open(config, device)?;
+    fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
+    let pairs = write_selection(selection, &experiment, out, progress)?;
+    experiment.begin_run(out)?; // last: until then the folder holds no run
+    Ok(pairs)
 }
 
 /// Writes the pairs that `selection` chooses into the folder `out`, which belongs to the run of `experiment`.
