@@ -65,6 +65,11 @@ impl TensorFile {
             Ok(values) => values.to_vec(),
             Err(_) => data.iter::<f32>().collect(),
         };
+        self.put_values(name, shape, values);
+    }
+
+    /// Adds a tensor of that shape with these values, in the order of its elements.
+    pub fn put_values(&mut self, name: &str, shape: Vec<usize>, values: Vec<f32>) {
         self.tensors.insert(name.to_owned(), (shape, values));
     }
 

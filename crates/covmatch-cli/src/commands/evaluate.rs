@@ -67,7 +67,7 @@ fn own_encoders(set: &DistilledSet, config: &Config) -> bool {
 fn save(folder: &Path, experiment: &Experiment, set: &DistilledSet, evaluation: &Evaluation) -> anyhow::Result<()> {
     ResultFile { evaluation: evaluation.clone(), config: experiment.config.evaluate }.save(folder)?;
     let table = results_table(&[("these pairs".to_owned(), evaluation)]).markdown();
-    let card = distilled::card(&set.about, &set.pairs, &experiment.config, Some(&table));
+    let card = distilled::card(set, &experiment.config, Some(&table));
     files::write(&folder.join("README.md"), card.as_bytes())?;
     Ok(())
 }

@@ -74,7 +74,14 @@ fn facts(config: &Config, steps: &[Value]) -> Vec<(String, String)> {
         fact("Image size", format!("{0} × {0}", config.image.size)),
         fact("Steps", format!("{} × {}", config.distill.rounds, config.distill.steps_per_round)),
         fact("Time", duration(seconds)),
-        fact("ρ, λ", format!("{}, {} ({units})", config.distill.rho, config.distill.lambda())),
+        match config.distill.method {
+            MethodName::CovMatch => {
+                fact("ρ, λ", format!("{}, {} ({units})", config.distill.rho, config.distill.lambda()))
+            }
+            MethodName::MttVl | MethodName::Lors => {
+                fact("Students' steps", config.trajectory.student_steps.to_string())
+            }
+        },
         fact("Seed", config.seed.to_string()),
     ]
 }

@@ -262,7 +262,7 @@ impl Cost {
 /// Puts the results into the card of `set`.
 fn write_card(folder: &Path, set: &DistilledSet, config: &Config, evaluation: &Evaluation) -> Result<(), WriteError> {
     let table = Table::of_recalls(vec![Row::of("these pairs", Some(&evaluation.last))]).markdown();
-    let card = distilled::card(&set.about, &set.pairs, config, Some(&table));
+    let card = distilled::card(set, config, Some(&table));
     files::write(&folder.join("README.md"), card.as_bytes())
 }
 

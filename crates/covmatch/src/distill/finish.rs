@@ -61,7 +61,7 @@ pub(crate) fn write_set(
         lines.push('\n');
     }
     files::write(&folder.join("metadata.jsonl"), lines.as_bytes())?;
-    let card = distilled::card(&set.about, &set.pairs, &experiment.config, None);
+    let card = distilled::card(set, &experiment.config, None);
     files::write(&folder.join("README.md"), card.as_bytes())?;
     Ok(())
 }

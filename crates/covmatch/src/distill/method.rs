@@ -1,6 +1,7 @@
 //! What a method of distillation offers. [`run()`](super::run()) gives it a folder, checkpoints, metrics and the card.
 //!
 //! A method of one's own is one type: how it begins, one step, its state as files, its pairs.
+//! [`run_method()`](super::run_method()) then runs it like those that are built in.
 
 use std::path::Path;
 

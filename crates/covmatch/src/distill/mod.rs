@@ -32,5 +32,5 @@ pub use finish::{initial_pairs, read_metrics};
 pub use matching::{Matched, Objective, RealStatistics, match_pairs};
 pub use method::{Method, Report};
 pub use observer::{Event, Observer, Quiet};
-pub use run::{Outcome, RunDir, resume, run};
+pub use run::{Outcome, RunDir, resume, resume_method, run, run_method};
 pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity};

@@ -74,33 +74,55 @@ pub struct Outcome {
 
 /// Distils what `config` says into the new folder `out`.
 pub fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let (experiment, folder) = (Experiment::open_run(config, out, device)?, RunDir::new(out));
-    match experiment.config.distill.method {
-        MethodName::CovMatch => drive(Distillation::begin(experiment)?, folder, observer),
-        MethodName::MttVl | MethodName::Lors => drive(TrajectoryMatching::begin(experiment)?, folder, observer),
+    match config.distill.method {
+        MethodName::CovMatch => run_method::<Distillation>(config, out, device, observer),
+        MethodName::MttVl | MethodName::Lors => run_method::<TrajectoryMatching>(config, out, device, observer),
     }
+}
+
+/// Distils by the method `M`, whatever `distill.method` says, into the new folder `out`.
+pub fn run_method<M: Method>(
+    config: Config,
+    out: &Path,
+    device: &Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, DistillError> {
+    let experiment = Experiment::open_run(config, out, device)?;
+    drive(M::begin(experiment)?, RunDir::new(out), observer)
 }
 
 /// Goes on with the run in `folder`, from its newest checkpoint.
 pub fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let folder = RunDir::new(folder);
-    if !folder.config().is_file() {
-        let cause = ": it has no run.toml".to_owned();
-        return Err(DistillError::NothingToResume { path: folder.path().display().to_string(), cause });
+    match config_of(&RunDir::new(folder))?.distill.method {
+        MethodName::CovMatch => resume_method::<Distillation>(folder, device, observer),
+        MethodName::MttVl | MethodName::Lors => resume_method::<TrajectoryMatching>(folder, device, observer),
     }
-    let experiment = Experiment::open(Config::read(&folder.config(), &[])?, device)?;
+}
+
+/// Goes on with the run of the method `M` in `folder`, from its newest checkpoint.
+pub fn resume_method<M: Method>(
+    folder: &Path,
+    device: &Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, DistillError> {
+    let folder = RunDir::new(folder);
+    let experiment = Experiment::open(config_of(&folder)?, device)?;
     if let Some(RunInfo { data_fingerprint: then, .. }) = &experiment.config.run {
         let RunInfo { data_fingerprint: now, .. } = RunInfo::of(&experiment.dataset);
         if *then != now {
             return Err(DistillError::OtherData { then: then.clone(), now });
         }
     }
-    match experiment.config.distill.method {
-        MethodName::CovMatch => drive(newest::<Distillation>(&folder, &experiment, observer)?, folder, observer),
-        MethodName::MttVl | MethodName::Lors => {
-            drive(newest::<TrajectoryMatching>(&folder, &experiment, observer)?, folder, observer)
-        }
+    drive(newest::<M>(&folder, &experiment, observer)?, folder, observer)
+}
+
+/// The configuration of the run in `folder`.
+fn config_of(folder: &RunDir) -> Result<Config, DistillError> {
+    if !folder.config().is_file() {
+        let cause = ": it has no run.toml".to_owned();
+        return Err(DistillError::NothingToResume { path: folder.path().display().to_string(), cause });
     }
+    Ok(Config::read(&folder.config(), &[])?)
 }
 
 /// The state of the newest checkpoint that can be read; the beginning, if there is none at all.

@@ -18,12 +18,12 @@ const CHUNK: usize = 1 << 16;
 
 /// The trained weights of `model`.
 pub fn point_of(model: &Model) -> Point {
-    read(&model.clone().train(), Source::Weights)
+    point(walk(&model.clone().train(), Source::Weights))
 }
 
 /// The gradients of the trained weights of `model`, which is tracked; zero where there is none.
 pub fn gradient_of(model: &Model, gradients: &Gradients) -> Point {
-    read(model, Source::Gradients(gradients))
+    point(walk(model, Source::Gradients(gradients)))
 }
 
 /// `model` with its trained weights at `point`, tracked.
@@ -39,9 +39,11 @@ pub fn model_at(model: &Model, point: &Point) -> Model {
 
 /// The trained weights of `model` by name.
 pub fn named(model: &Model) -> TensorFile {
-    let mut list = Named { path: KeyPath::default(), file: TensorFile::default() };
-    model.clone().train().visit(&mut list);
-    list.file
+    let mut file = TensorFile::default();
+    for Weight { key, shape, values } in walk(&model.clone().train(), Source::Weights) {
+        file.put_values(&key, shape, values);
+    }
+    file
 }
 
 /// The point of the weights that [`named`] gave for a model like `model`.
@@ -59,9 +61,8 @@ pub fn point_in(file: &TensorFile, model: &Model) -> Result<Point, TensorFileErr
 
 /// Keys and shapes of the trained weights.
 pub fn trained_keys(model: &Model) -> Vec<(String, Vec<usize>)> {
-    let mut keys = Keys { path: KeyPath::default(), found: Vec::new() };
-    model.clone().train().visit(&mut keys);
-    keys.found
+    let weights = walk(&model.clone().train(), Source::Shapes);
+    weights.into_iter().map(|Weight { key, shape, .. }| (key, shape)).collect()
 }
 
 /// The side of the model that the parameter `key` belongs to.
@@ -120,25 +121,43 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).map(part).collect::<Vec<f64>>().into_iter().sum()
 }
 
+/// A trained weight, or its gradient.
+struct Weight {
+    key: String,
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+/// What of a weight is wanted.
 #[derive(Clone, Copy)]
 enum Source<'a> {
+    Shapes,
     Weights,
     Gradients(&'a Gradients),
 }
 
-fn read(model: &Model, source: Source<'_>) -> Point {
-    let mut reader = Read { path: KeyPath::default(), source, point: Point::default() };
-    model.visit(&mut reader);
-    reader.point
+/// The trained weights of `model`, which is tracked, in the order of its fields.
+fn walk(model: &Model, source: Source<'_>) -> Vec<Weight> {
+    let mut walk = Walk { path: KeyPath::default(), source, found: Vec::new() };
+    model.visit(&mut walk);
+    walk.found
 }
 
-struct Read<'a> {
+fn point(weights: Vec<Weight>) -> Point {
+    let mut point = Point::default();
+    for Weight { key, values, .. } in weights {
+        side_of(&key, &mut point).extend(values);
+    }
+    point
+}
+
+struct Walk<'a> {
     path: KeyPath,
     source: Source<'a>,
-    point: Point,
+    found: Vec<Weight>,
 }
 
-impl ModuleVisitor for Read<'_> {
+impl ModuleVisitor for Walk<'_> {
     fn enter_module(&mut self, name: &str, container_type: &str) {
         self.path.enter(name, container_type);
     }
@@ -152,14 +171,15 @@ impl ModuleVisitor for Read<'_> {
         if !weight.is_require_grad() {
             return;
         }
-        let side = side_of(&self.path.key(), &mut self.point);
-        match self.source {
-            Source::Weights => side.extend(flat(weight.inner())),
-            Source::Gradients(gradients) => match weight.grad(gradients) {
-                Some(gradient) => side.extend(flat(gradient)),
-                None => side.resize(side.len() + weight.shape().num_elements(), 0.0),
-            },
-        }
+        let (key, shape) = (self.path.key(), weight.dims().to_vec());
+        let values = match self.source {
+            Source::Shapes => Vec::new(),
+            Source::Weights => flat(weight.inner()),
+            Source::Gradients(gradients) => {
+                weight.grad(gradients).map_or_else(|| vec![0.0; shape.iter().product()], flat)
+            }
+        };
+        self.found.push(Weight { key, shape, values });
     }
 }
 
@@ -188,50 +208,6 @@ impl ModuleMapper for Place<'_> {
             *rest = behind;
             Tensor::from_data(TensorData::new(values.to_vec(), shape), &device).autodiff().require_grad()
         })
-    }
-}
-
-struct Named {
-    path: KeyPath,
-    file: TensorFile,
-}
-
-impl ModuleVisitor for Named {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let weight = param.base();
-        if weight.is_require_grad() {
-            self.file.put(&self.path.key(), weight.inner());
-        }
-    }
-}
-
-struct Keys {
-    path: KeyPath,
-    found: Vec<(String, Vec<usize>)>,
-}
-
-impl ModuleVisitor for Keys {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let weight = param.base();
-        if weight.is_require_grad() {
-            self.found.push((self.path.key(), weight.dims().to_vec()));
-        }
     }
 }
 
