@@ -148,9 +148,7 @@ impl<'a> Page<'a> {
     }
 
     fn cell(&self, sheet: &mut RgbImage, cell: &SheetCell, captions: &[String], (x, y): (usize, usize)) {
-        for title in wrap(&cell.title, self.letters, 1) {
-            draw(sheet, &title, (x, y), self.scale, TITLE);
-        }
+        draw(sheet, &cut(&cell.title, self.letters), (x, y), self.scale, TITLE);
         let y = y + self.line();
         match &cell.picture {
             Ok(picture) => self.picture(sheet, picture, (x, y)),
@@ -195,6 +193,14 @@ impl<'a> Page<'a> {
     }
 }
 
+/// `text` in at most `letters` characters, with two dots where it was cut.
+fn cut(text: &str, letters: usize) -> String {
+    match text.chars().count() > letters {
+        true => text.chars().take(letters.saturating_sub(2)).chain("..".chars()).collect(),
+        false => text.to_owned(),
+    }
+}
+
 /// `picture` as the bytes of a PNG file.
 ///
 /// # Errors
@@ -219,4 +225,15 @@ pub fn save_png(picture: &RgbImage, path: &Path) -> Result<(), SheetError> {
     unfinished.push(".tmp");
     std::fs::write(&unfinished, bytes).map_err(failed)?;
     std::fs::rename(&unfinished, path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_within_a_word() {
+        assert_eq!(cut("test a.jpg", 10), "test a.jpg");
+        assert_eq!(cut("train 1000268201_693b08cb0e.jpg", 12), "train 1000..");
+    }
 }
