@@ -128,6 +128,13 @@ impl Activation {
         }
     }
 
+    /// `d` times the derivative; `saved` is the input or, if [`Self::gradient_needs_output`], the result.
+    pub(crate) fn backward(self, d: FlexTensor, saved: FlexTensor) -> FlexTensor {
+        let saved = contiguous(saved);
+        let saved = values(&saved);
+        transform(d, |start, d, dx| self.gradient(d, &saved[start..start + dx.len()], dx))
+    }
+
     /// Writes `d` times the derivative; `saved` is the input or, if [`Self::gradient_needs_output`], the result.
     fn gradient(self, d: Source, saved: &[f32], dx: &mut [f32]) {
         match self {
@@ -265,12 +272,11 @@ impl Backward<Flex, 1> for ActivationBackward {
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, checkpointer: &mut Checkpointer) {
         backward(ops, grads, |(f, saved), d, _| {
-            let saved = contiguous(match saved {
+            let saved = match saved {
                 Saved::Input(x) => checkpointer.retrieve_node_output(x),
                 Saved::Output(y) => y,
-            });
-            let saved = values(&saved);
-            [Some(transform(d, |start, d, dx| f.gradient(d, &saved[start..start + dx.len()], dx)))]
+            };
+            [Some(f.backward(d, saved))]
         });
     }
 }

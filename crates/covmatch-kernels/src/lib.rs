@@ -36,7 +36,7 @@ pub use activation::{gelu, relu, relu6, sigmoid, silu};
 pub use add::add;
 pub use attention::attention;
 pub use backend::plain_ops;
-pub use conv2d::{Conv2dOptions, Epilogue, Padding, conv2d};
+pub use conv2d::{Conv2dOptions, Epilogue, Padding, Prologue, conv2d};
 pub use dropout::{Dropout, dropout};
 pub use gated_residual::gated_residual;
 pub use layer_norm::{add_layer_norm, layer_norm};

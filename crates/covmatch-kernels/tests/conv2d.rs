@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use burn::tensor::{Device, Tensor, TensorData};
-use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, conv2d, counters, plain_ops};
+use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, Prologue, conv2d, counters, plain_ops};
 use proptest::prelude::*;
 
 /// Starts every buffer at a cache line, as the program's allocator does for large ones: kernels write large results
@@ -153,6 +153,10 @@ fn padding() -> impl Strategy<Value = Padding> {
     prop_oneof![(0_usize..4).prop_map(Padding::Explicit), Just(Padding::Same)]
 }
 
+fn prologue() -> impl Strategy<Value = Prologue> {
+    prop_oneof![Just(Prologue::None), Just(Prologue::Silu)]
+}
+
 fn epilogue() -> impl Strategy<Value = Epilogue> {
     prop_oneof![Just(Epilogue::None), Just(Epilogue::Relu), Just(Epilogue::Relu6)]
 }
@@ -171,9 +175,9 @@ proptest! {
     fn convolutions_of_any_shape_match_burn(
         n in 1_usize..4, h in 1_usize..13, w in 1_usize..13, groups in 1_usize..4, ci in 1_usize..41, co in 1_usize..80,
         k in prop_oneof![Just(1_usize), Just(2), Just(3), Just(5), Just(7)], stride in 1_usize..4,
-        padding in padding(), epilogue in epilogue(), bias: bool,
+        padding in padding(), prologue in prologue(), epilogue in epilogue(), bias: bool,
     ) {
-        let options = Conv2dOptions { stride, padding, groups, epilogue };
+        let options = Conv2dOptions { stride, padding, groups, prologue, epilogue };
         let case = Case { n, h, w, ci: ci * groups, co: co * groups, k, options, bias };
         prop_assume!(fits(&case));
         case.check();
@@ -183,9 +187,9 @@ proptest! {
     fn depthwise_convolutions_of_any_shape_match_burn(
         n in 1_usize..4, h in 1_usize..13, w in 1_usize..13, c in 2_usize..150,
         k in prop_oneof![Just(1_usize), Just(3), Just(5), Just(7)], stride in 1_usize..4,
-        padding in padding(), epilogue in epilogue(), bias: bool,
+        padding in padding(), prologue in prologue(), epilogue in epilogue(), bias: bool,
     ) {
-        let options = Conv2dOptions { stride, padding, groups: c, epilogue };
+        let options = Conv2dOptions { stride, padding, groups: c, prologue, epilogue };
         let case = Case { n, h, w, ci: c, co: c, k, options, bias };
         prop_assume!(fits(&case));
         case.check();
@@ -195,7 +199,7 @@ proptest! {
 #[test]
 fn gradients_match_finite_differences() {
     let device = Device::flex();
-    let options = Conv2dOptions { stride: 2, padding: Padding::Same, groups: 2, epilogue: Epilogue::None };
+    let options = Conv2dOptions { stride: 2, padding: Padding::Same, groups: 2, ..Default::default() };
     let case = Case { n: 2, h: 5, w: 6, ci: 6, co: 8, k: 3, options, bias: true };
     let [_, dx, dw, db] = case.run();
     let fan_in = (3 * 9) as f32;
@@ -255,7 +259,7 @@ fn only_tracked_gradients_are_computed() {
             let (x, w) = (random([1, 6, 6, 16], 1, &device), random([16, 16 / groups, k, k], 2, &device));
             let x = if train_x { x.require_grad() } else { x };
             let w = if train_w { w.require_grad() } else { w };
-            let options = Conv2dOptions { groups, ..Default::default() };
+            let options = Conv2dOptions { groups, prologue: Prologue::Silu, ..Default::default() };
             let y = conv2d(x.clone(), w.clone(), None, options);
             let before = (counters::input_gradients(), counters::weight_gradients());
             let grads = y.sum().backward();
@@ -271,7 +275,8 @@ fn gradient_checkpointing_gives_the_same_gradients() {
     let run = |device: Device| {
         let x = random([2, 8, 8, 16], 1, &device).require_grad();
         let w = random([32, 8, 3, 3], 2, &device).require_grad();
-        let options = Conv2dOptions { groups: 2, epilogue: Epilogue::Relu, ..Default::default() };
+        let options =
+            Conv2dOptions { groups: 2, prologue: Prologue::Silu, epilogue: Epilogue::Relu, ..Default::default() };
         let y = conv2d(x.clone().mul_scalar(2.0), w.clone(), None, options);
         let grads = y.powi_scalar(2).sum().backward();
         [vec(x.grad(&grads).unwrap()), vec(w.grad(&grads).unwrap())]

@@ -8,7 +8,8 @@ use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension, t
 use burn::tensor::Tensor;
 
 use super::geometry::Geometry;
-use super::{Conv2dOptions, Epilogue, kernels};
+use super::{Conv2dOptions, Epilogue, Prologue, kernels};
+use crate::activation::{Activation, ActivationOps};
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, contiguous, dims, tensor, values, values_mut};
 use crate::elementwise::overwrite;
@@ -55,8 +56,28 @@ impl Conv2dOps for Flex {
     }
 }
 
+impl Prologue {
+    const SILU: Activation = Activation::Silu { scale: 1.0 };
+
+    /// What is convolved; in the place of `x` if nothing else refers to it.
+    fn apply(self, x: FlexTensor) -> FlexTensor {
+        match self {
+            Prologue::None => x,
+            Prologue::Silu => Flex::activate(x, Self::SILU),
+        }
+    }
+
+    /// The gradient of `x` from that of what is convolved.
+    fn backward(self, d: FlexTensor, x: FlexTensor) -> FlexTensor {
+        match self {
+            Prologue::None => d,
+            Prologue::Silu => Self::SILU.backward(d, x),
+        }
+    }
+}
+
 fn forward(x: FlexTensor, w: FlexTensor, bias: Option<FlexTensor>, options: Conv2dOptions) -> (FlexTensor, Geometry) {
-    let (x, w, bias) = (contiguous(x), contiguous(w), bias.map(contiguous));
+    let (x, w, bias) = (contiguous(options.prologue.apply(x)), contiguous(w), bias.map(contiguous));
     let g = Geometry::new(four(&x), four(&w), options);
     let y = kernels::forward(&g, values(&x), values(&w), bias.as_ref().map(values), options.epilogue);
     (tensor(y, &[g.n, g.oh, g.ow, g.co]), g)
@@ -71,8 +92,9 @@ fn four(t: &FlexTensor) -> [usize; 4] {
 #[derive(Clone, Debug)]
 struct State {
     geometry: Geometry,
+    prologue: Prologue,
     epilogue: Epilogue,
-    /// The input, if the weight is tracked.
+    /// The input before the prologue, if the weight is tracked or the prologue's gradient depends on it.
     x: Option<NodeId>,
     /// The weight, if the input is tracked.
     weight: Option<FlexTensor>,
@@ -83,7 +105,7 @@ struct State {
 impl State {
     /// Gradients of input, weight and bias, each if it is tracked.
     fn gradients(self, dy: FlexTensor, tracked: [bool; 3], checkpointer: &mut Checkpointer) -> [Option<FlexTensor>; 3] {
-        let Self { geometry: g, epilogue, x, weight, y } = self;
+        let Self { geometry: g, prologue, epilogue, x, weight, y } = self;
         let (mut dy, mut db) = (dy, None);
         if let Some(y) = y {
             match values_mut(&mut dy) {
@@ -93,13 +115,18 @@ impl State {
         }
         let x = x.map(|x| contiguous(checkpointer.retrieve_node_output::<FlexTensor>(x)));
         let dy = values(&dy);
+        let dw = x.as_ref().filter(|_| tracked[1]).map(|x| {
+            let input = prologue.apply(x.clone());
+            tensor(kernels::weight_gradient(&g, values(&input), dy), &[g.co, g.ci_group(), g.k, g.k])
+        });
         let dx = weight.filter(|_| tracked[0]).map(|weight| {
             let weight = contiguous(weight);
-            tensor(kernels::input_gradient(&g, dy, values(&weight)), &[g.n, g.h, g.w, g.ci])
+            let d = tensor(kernels::input_gradient(&g, dy, values(&weight)), &[g.n, g.h, g.w, g.ci]);
+            match x {
+                Some(x) => prologue.backward(d, x),
+                None => d,
+            }
         });
-        let dw = x
-            .filter(|_| tracked[1])
-            .map(|x| tensor(kernels::weight_gradient(&g, values(&x), dy), &[g.co, g.ci_group(), g.k, g.k]));
         let db = tracked[2].then(|| db.unwrap_or_else(|| kernels::bias_gradient(&g, dy)));
         [dx, dw, db.map(|db| tensor(db, &[g.co]))]
     }
@@ -139,12 +166,14 @@ impl<C: CheckpointStrategy> Conv2dOps for Autodiff<Flex, C> {
             ($prepared:expr, $bias:expr) => {
                 match $prepared.compute_bound().stateful() {
                     OpsKind::Tracked(mut prep) => {
-                        let saved_x = weight.is_tracked().then(|| prep.checkpoint(&x));
+                        let keep_x = weight.is_tracked() || options.prologue != Prologue::None;
+                        let saved_x = keep_x.then(|| prep.checkpoint(&x));
                         let saved_weight = x.is_tracked().then(|| weight.primitive().clone());
                         let (y, geometry) = forward(x.into_primitive(), weight.into_primitive(), $bias, options);
-                        let epilogue = options.epilogue;
+                        let Conv2dOptions { prologue, epilogue, .. } = options;
                         let saved_y = (epilogue != Epilogue::None).then(|| y.clone());
-                        let state = State { geometry, epilogue, x: saved_x, weight: saved_weight, y: saved_y };
+                        let state =
+                            State { geometry, prologue, epilogue, x: saved_x, weight: saved_weight, y: saved_y };
                         prep.finish(state, y)
                     }
                     OpsKind::UnTracked(prep) => {

@@ -217,10 +217,9 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Epilogue;
 
     fn geometry(h: usize, k: usize, stride: usize, padding: Padding) -> Geometry {
-        let options = Conv2dOptions { stride, padding, groups: 1, epilogue: Epilogue::None };
+        let options = Conv2dOptions { stride, padding, ..Default::default() };
         Geometry::new([1, h, h + 1, 2], [3, 2, k, k], options)
     }
 

@@ -10,7 +10,7 @@ mod geometry;
 mod kernels;
 mod patches;
 
-use burn::tensor::{Tensor, module, ops::ConvOptions};
+use burn::tensor::{Tensor, activation, module, ops::ConvOptions};
 
 use crate::backend::use_kernels;
 use geometry::Geometry;
@@ -37,6 +37,16 @@ impl Padding {
     }
 }
 
+/// What is applied to the convolution's input before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prologue {
+    /// Nothing.
+    #[default]
+    None,
+    /// `x * sigmoid(x)`. It is computed again in the backward pass, so only `x` is kept for it.
+    Silu,
+}
+
 /// What is applied to the convolution's result before it is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Epilogue {
@@ -58,13 +68,15 @@ pub struct Conv2dOptions {
     pub padding: Padding,
     /// Input and output channels are split into this many independent groups.
     pub groups: usize,
+    /// Applied to the input.
+    pub prologue: Prologue,
     /// Applied to the result.
     pub epilogue: Epilogue,
 }
 
 impl Default for Conv2dOptions {
     fn default() -> Self {
-        Self { stride: 1, padding: Padding::Explicit(0), groups: 1, epilogue: Epilogue::None }
+        Self { stride: 1, padding: Padding::Explicit(0), groups: 1, prologue: Prologue::None, epilogue: Epilogue::None }
     }
 }
 
@@ -86,6 +98,10 @@ pub fn conv2d(x: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>, options:
 fn plain(x: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>, options: Conv2dOptions) -> Tensor<4> {
     let ([_, h, w, _], k, s) = (x.dims(), weight.dims()[2], options.stride);
     let ((top, bottom), (left, right)) = (options.padding.amounts(h, k, s), options.padding.amounts(w, k, s));
+    let x = match options.prologue {
+        Prologue::None => x,
+        Prologue::Silu => activation::silu(x),
+    };
     let x = x.permute([0, 3, 1, 2]);
     let (x, pad) = if top == bottom && left == right {
         (x, [top, left])

@@ -78,10 +78,12 @@ fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
     if row_tiles >= threads || m * n * k < 1 << 16 { (row_tiles, 1) } else { (row_tiles, panels.min(2 * threads)) }
 }
 
-/// In how many parts the reduction is cut: more than one when C is too small to keep all threads busy.
+/// In how many parts the reduction is cut: more than one when C is too small to keep all threads busy, or so small
+/// against A and B that each of them should be read by one thread only.
 fn parts(m: usize, n: usize, k: usize, threads: usize) -> usize {
     let small = m.div_ceil(96) * n.div_ceil(PANEL) < threads;
-    if small && k >= 64 * threads && m * n * k >= 1 << 18 { threads } else { 1 }
+    let long = k >= 64 * m.max(n);
+    if (small || long) && k >= 64 * threads && m * n * k >= 1 << 18 { threads } else { 1 }
 }
 
 /// `A B` with the reduction cut into one part a thread; the parts are added in order.

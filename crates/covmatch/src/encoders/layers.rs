@@ -6,7 +6,7 @@
 use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Device, Shape, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Conv2dOptions, Epilogue, Padding};
+use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, Prologue};
 
 use crate::encoders::macs;
 
@@ -127,16 +127,17 @@ impl ScaledStdConv2d {
         }
     }
 
-    /// `[n, h, w, in]` to `[n, h', w', out]`, then `epilogue`.
-    pub(crate) fn forward(&self, x: Tensor<4>, epilogue: Epilogue) -> Tensor<4> {
+    /// `prologue`, the convolution of `[n, h, w, in]` to `[n, h', w', out]`, `epilogue`.
+    pub(crate) fn forward(&self, x: Tensor<4>, prologue: Prologue, epilogue: Epilogue) -> Tensor<4> {
         let weight = kernels::standardize(self.weight.val(), self.gain.val(), self.gamma, Self::EPS);
-        conv2d(x, weight, Some(self.bias.val()), Conv2dOptions { epilogue, ..self.options })
+        conv2d(x, weight, Some(self.bias.val()), Conv2dOptions { prologue, epilogue, ..self.options })
     }
 
-    /// `scale` times the convolution; the factor goes into weight and bias, which are smaller than the activations.
-    pub(crate) fn forward_scaled(&self, x: Tensor<4>, scale: f32) -> Tensor<4> {
+    /// `prologue`, then `scale` times the convolution; the factor goes into weight and bias, which are smaller than the
+    /// activations.
+    pub(crate) fn forward_scaled(&self, x: Tensor<4>, prologue: Prologue, scale: f32) -> Tensor<4> {
         let weight = kernels::standardize(self.weight.val(), self.gain.val(), self.gamma * scale, Self::EPS);
-        conv2d(x, weight, Some(self.bias.val().mul_scalar(scale)), self.options)
+        conv2d(x, weight, Some(self.bias.val().mul_scalar(scale)), Conv2dOptions { prologue, ..self.options })
     }
 }
 

@@ -9,11 +9,14 @@
 //! The networks have no normalisation layer: standardised weights, `beta` and the activations' `gamma` keep the variance
 //! of activations near one. `beta` multiplies nothing at run time: it is part of the weights of the convolutions that
 //! read `act(x)`.
+//!
+//! An activation is computed where it costs least. ReLU is part of the convolution that writes `x`: only `act(x)` is ever
+//! stored. SiLU is part of the convolution that reads it: its gradient needs `x`, from which `act(x)` is computed again.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::Epilogue;
+use covmatch_kernels::{Epilogue, Prologue};
 
 use crate::encoders::layers::{ConvForm, Linear, ScaledStdConv2d, SqueezeExcite};
 
@@ -46,11 +49,35 @@ impl Activation {
         }
     }
 
-    /// The convolution, then the activation; in one pass where the kernels can.
-    pub(crate) fn after(self, conv: &ScaledStdConv2d, x: Tensor<4>) -> Tensor<4> {
+    /// The part of the activation that the convolution which writes its input computes.
+    pub(crate) fn epilogue(self) -> Epilogue {
         match self {
-            Activation::Relu => conv.forward(x, Epilogue::Relu),
-            Activation::Silu => self.apply(conv.forward(x, Epilogue::None)),
+            Activation::Relu => Epilogue::Relu,
+            Activation::Silu => Epilogue::None,
+        }
+    }
+
+    /// The rest of it, computed by the convolution that reads its output.
+    pub(crate) fn prologue(self) -> Prologue {
+        match self {
+            Activation::Relu => Prologue::None,
+            Activation::Silu => Prologue::Silu,
+        }
+    }
+
+    /// [`Self::epilogue`] of what no convolution wrote.
+    fn early(self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Activation::Relu => self.apply(x),
+            Activation::Silu => x,
+        }
+    }
+
+    /// [`Self::prologue`] of what no convolution reads.
+    pub(crate) fn late(self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Activation::Relu => x,
+            Activation::Silu => self.apply(x),
         }
     }
 }
@@ -165,16 +192,16 @@ impl NfBlock {
     /// `[n, h, w, inputs]` to `[n, h', w', outputs]`.
     pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let act = self.activation;
-        let activated = act.apply(x.clone());
+        let early = act.early(x.clone());
         let shortcut = match &self.downsample {
-            Some(downsample) => downsample.forward(activated.clone()),
+            Some(downsample) => downsample.forward(act, early.clone()),
             None => x,
         };
-        let branch = self.branch(act.after(&self.conv1, activated));
+        let branch = self.branch(self.conv1.forward(early, act.prologue(), act.epilogue()));
         match &self.attn_last {
-            None => kernels::add(self.conv3.forward_scaled(branch, ALPHA), shortcut),
+            None => kernels::add(self.conv3.forward_scaled(branch, act.prologue(), ALPHA), shortcut),
             Some(attn) => {
-                let branch = self.conv3.forward(branch, Epilogue::None);
+                let branch = self.conv3.forward(branch, act.prologue(), Epilogue::None);
                 let gate = attn.gate(branch.clone());
                 kernels::gated_residual(branch, gate, shortcut, ALPHA * GATE_GAIN)
             }
@@ -186,15 +213,15 @@ impl NfBlock {
         let act = self.activation;
         let (x, last) = match &self.conv2b {
             None => (x, &self.conv2),
-            Some(conv2b) => (act.after(&self.conv2, x), conv2b),
+            Some(conv2b) => (self.conv2.forward(x, act.prologue(), act.epilogue()), conv2b),
         };
         match &self.attn {
-            None => act.after(last, x),
+            None => last.forward(x, act.prologue(), act.epilogue()),
             Some(attn) => {
-                let x = last.forward(x, Epilogue::None);
+                let x = last.forward(x, act.prologue(), Epilogue::None);
                 let gate = attn.gate(x.clone()).mul_scalar(GATE_GAIN); // [n, c]
                 let [n, c] = gate.dims();
-                act.apply(x * gate.reshape([n, 1, 1, c]))
+                act.early(x * gate.reshape([n, 1, 1, c]))
             }
         }
     }
@@ -212,9 +239,13 @@ impl Downsample {
         Self { conv: ScaledStdConv2d::new(ConvForm::new(inputs, outputs, 1), gamma, device), stride }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = if self.stride == 1 { x } else { kernels::avg_pool2d(x, self.stride) };
-        self.conv.forward(x, Epilogue::None)
+    /// `early` is the block's input after [`Activation::early`].
+    fn forward(&self, act: Activation, early: Tensor<4>) -> Tensor<4> {
+        if self.stride == 1 {
+            return self.conv.forward(early, act.prologue(), Epilogue::None);
+        }
+        let pooled = kernels::avg_pool2d(act.late(early), self.stride);
+        self.conv.forward(pooled, Prologue::None, Epilogue::None)
     }
 }
 

@@ -6,7 +6,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::Epilogue;
+use covmatch_kernels::{Epilogue, Prologue};
 
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
@@ -83,9 +83,10 @@ fn multiple_of_8(x: f64) -> usize {
 impl ImageEncoder for NfRegNet {
     fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-RegNet", &pixels, SMALLEST)?;
-        let x = self.stem.conv.forward(channels_last(pixels), Epilogue::None); // [n, h/2, w/2, stem]
+        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
         let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]
-        let features = kernels::global_avg_pool(ACTIVATION.after(&self.final_conv, x));
+        let x = self.final_conv.forward(x, Prologue::None, ACTIVATION.epilogue());
+        let features = kernels::global_avg_pool(ACTIVATION.late(x));
         Ok(match &self.head {
             Some(head) => head.fc.forward(features),
             None => features,

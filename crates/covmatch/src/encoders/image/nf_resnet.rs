@@ -6,7 +6,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::Epilogue;
+use covmatch_kernels::{Epilogue, Prologue};
 
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
@@ -67,7 +67,7 @@ impl NfResNet {
 impl ImageEncoder for NfResNet {
     fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-ResNet", &pixels, SMALLEST)?;
-        let x = self.stem.conv.forward(channels_last(pixels), Epilogue::None); // [n, h/2, w/2, stem]
+        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
         let x = nf::forward_stages(&self.stages, max_pool(x)); // [n, h/32, w/32, channels]
         let features = kernels::global_avg_pool(ACTIVATION.apply(x));
         Ok(match &self.head {

@@ -7,6 +7,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
+use covmatch_kernels::{Epilogue, Prologue};
 
 use super::nf::{self, Activation, BlockForm, Gate, NfBlock, Place};
 use super::{SMALLEST, check_pixels};
@@ -73,7 +74,8 @@ impl ImageEncoder for NfNet {
         check_pixels("NFNet", &pixels, SMALLEST)?;
         let x = self.stem.forward(channels_last(pixels)); // [n, h/4, w/4, stem]
         let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]
-        Ok(kernels::global_avg_pool(ACTIVATION.after(&self.final_conv, x)))
+        let x = self.final_conv.forward(x, Prologue::None, ACTIVATION.epilogue());
+        Ok(kernels::global_avg_pool(ACTIVATION.late(x)))
     }
 
     fn feature_dim(&self) -> usize {
@@ -104,7 +106,9 @@ impl QuadStem {
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = [&self.conv1, &self.conv2, &self.conv3].into_iter().fold(x, |x, conv| ACTIVATION.after(conv, x));
-        self.conv4.forward(x, kernels::Epilogue::None)
+        let x = self.conv1.forward(x, Prologue::None, ACTIVATION.epilogue());
+        let inner = |x, conv: &ScaledStdConv2d| conv.forward(x, ACTIVATION.prologue(), ACTIVATION.epilogue());
+        let x = [&self.conv2, &self.conv3].into_iter().fold(x, inner);
+        self.conv4.forward(x, ACTIVATION.prologue(), Epilogue::None)
     }
 }
