@@ -13,7 +13,7 @@ use crate::progress::Bar;
 pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
     let device = args.experiment.engine.open()?;
     let experiment = Experiment::open(Config::read(&args.config, &args.experiment.set)?, &device)?;
-    let experts = Experts::open(&experiment)?;
+    let experts = Experts::open(experiment.clone())?;
     let shard = args.shard.unwrap_or(Shard::ALL);
     let config = &experiment.config.experts;
     let Estimate { experts: missing, epoch_bytes, bytes } = experts.estimate(shard);

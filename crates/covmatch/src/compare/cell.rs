@@ -219,7 +219,7 @@ impl Cell {
         }
         watcher.stage(self, Stage::Experts);
         let experiment = Experiment::open(self.config.clone(), device)?;
-        let experts = Experts::open(&experiment)?;
+        let experts = Experts::open(experiment)?;
         experts.train(Shard::ALL, &mut |_| {})?;
         Ok(Some(experts.cost()?))
     }

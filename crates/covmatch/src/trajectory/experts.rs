@@ -152,18 +152,17 @@ pub struct ExpertProgress {
 }
 
 /// The experts of an experiment.
-pub struct Experts<'a> {
-    experiment: &'a Experiment,
-    config: &'a ExpertsConfig,
+pub struct Experts {
+    experiment: Experiment,
     /// A model like an expert's: which weights are trained, and the values of the others.
     model: Model,
 }
 
-impl<'a> Experts<'a> {
+impl Experts {
     /// Those of `experiment`. Makes the folder if it is not there; an error if it holds others.
-    pub fn open(experiment: &'a Experiment) -> Result<Self, DistillError> {
+    pub fn open(experiment: Experiment) -> Result<Self, DistillError> {
         let config = &experiment.config.experts;
-        let (path, recipe) = (config.folder.join("experts.toml"), Recipe::of(experiment));
+        let (path, recipe) = (config.folder.join("experts.toml"), Recipe::of(&experiment));
         if path.is_file() {
             check_recipe(&path, &recipe)?;
         } else {
@@ -172,15 +171,21 @@ impl<'a> Experts<'a> {
             let text = toml::to_string(&recipe).map_err(|cause| record(cause.to_string()))?;
             files::write(&path, text.as_bytes())?;
         }
-        Ok(Self { experiment, config, model: frame(experiment, experiment.config.seed(), 0) })
+        let model = frame(&experiment, experiment.config.seed(), 0);
+        Ok(Self { experiment, model })
+    }
+
+    fn config(&self) -> &ExpertsConfig {
+        &self.experiment.config.experts
     }
 
     /// What the share `shard` still needs.
     pub fn estimate(&self, shard: Shard) -> Estimate {
         let weights: usize = trained_keys(&self.model).iter().map(|(_, shape)| shape.iter().product::<usize>()).sum();
-        let missing = |expert: &usize| !self.file(*expert, self.config.epochs).is_file();
-        let of_expert = |expert: usize| (0..=self.config.epochs).filter(|&at| !self.file(expert, at).is_file()).count();
-        let all: Vec<usize> = (0..self.config.count).collect();
+        let missing = |expert: &usize| !self.file(*expert, self.config().epochs).is_file();
+        let of_expert =
+            |expert: usize| (0..=self.config().epochs).filter(|&at| !self.file(expert, at).is_file()).count();
+        let all: Vec<usize> = (0..self.config().count).collect();
         let share: Vec<usize> = shard.part(&all).copied().filter(missing).collect();
         let epoch_bytes = 4 * weights as u64;
         let files: usize = share.iter().map(|&expert| of_expert(expert)).sum();
@@ -190,7 +195,7 @@ impl<'a> Experts<'a> {
     /// Trains the experts of the share `shard` that are not whole.
     pub fn train(&self, shard: Shard, progress: &mut dyn FnMut(ExpertProgress)) -> Result<(), DistillError> {
         self.check_room(self.estimate(shard).bytes)?;
-        let all: Vec<usize> = (0..self.config.count).collect();
+        let all: Vec<usize> = (0..self.config().count).collect();
         for &expert in shard.part(&all) {
             self.train_one(expert, progress)?;
         }
@@ -200,9 +205,9 @@ impl<'a> Experts<'a> {
     /// The experts that are whole.
     pub fn whole(&self) -> Result<Vec<usize>, ExpertsError> {
         let whole: Vec<usize> =
-            (0..self.config.count).filter(|&expert| self.file(expert, self.config.epochs).is_file()).collect();
+            (0..self.config().count).filter(|&expert| self.file(expert, self.config().epochs).is_file()).collect();
         match whole.is_empty() {
-            true => Err(ExpertsError::None { folder: self.config.folder.display().to_string() }),
+            true => Err(ExpertsError::None { folder: self.config().folder.display().to_string() }),
             false => Ok(whole),
         }
     }
@@ -217,7 +222,7 @@ impl<'a> Experts<'a> {
     pub fn cost(&self) -> Result<(f64, u64), DistillError> {
         let (mut seconds, mut bytes) = (0.0, 0);
         for expert in self.whole()? {
-            for epochs in 0..=self.config.epochs {
+            for epochs in 0..=self.config().epochs {
                 let path = self.file(expert, epochs);
                 bytes += fs::metadata(&path).map_or(0, |about| about.len());
                 seconds += TensorFile::read(&path)?.value::<f64>("seconds")?;
@@ -227,7 +232,7 @@ impl<'a> Experts<'a> {
     }
 
     fn folder(&self, expert: usize) -> PathBuf {
-        self.config.folder.join(format!("expert-{expert:04}"))
+        self.config().folder.join(format!("expert-{expert:04}"))
     }
 
     fn file(&self, expert: usize, epochs: usize) -> PathBuf {
@@ -236,14 +241,14 @@ impl<'a> Experts<'a> {
 
     /// Epochs of `expert` that are on the disk; none if not even its beginning is.
     fn done(&self, expert: usize) -> Option<usize> {
-        (0..=self.config.epochs).take_while(|&epochs| self.file(expert, epochs).is_file()).last()
+        (0..=self.config().epochs).take_while(|&epochs| self.file(expert, epochs).is_file()).last()
     }
 
     fn train_one(&self, expert: usize, progress: &mut dyn FnMut(ExpertProgress)) -> Result<(), DistillError> {
         let seed = Seed(self.experiment.config.seed().stream("expert", expert as u64).next_u64());
         let folder = self.folder(expert);
         fs::create_dir_all(&folder).map_err(|cause| WriteError::new(&folder, cause))?;
-        let mut model = frame(self.experiment, seed, 0);
+        let mut model = frame(&self.experiment, seed, 0);
         let done = match self.done(expert) {
             Some(epochs) => {
                 model = model_at(&model, &self.point(expert, epochs)?).valid();
@@ -254,7 +259,7 @@ impl<'a> Experts<'a> {
                 0
             }
         };
-        for epoch in done..self.config.epochs {
+        for epoch in done..self.config().epochs {
             let start = std::time::Instant::now();
             let (next, loss) = self.epoch(model, seed, expert, epoch)?;
             model = next;
@@ -272,7 +277,7 @@ impl<'a> Experts<'a> {
 
     /// `model` after epoch number `epoch`, and the mean loss of its steps.
     fn epoch(&self, mut model: Model, seed: Seed, expert: usize, epoch: usize) -> Result<(Model, f32), DistillError> {
-        let (config, experiment) = (self.config, self.experiment);
+        let (config, experiment) = (self.config(), &self.experiment);
         let augment = experiment.config.distill.augmentation();
         let loader = experiment.train_loader(seed, "expert.order", config.batch, augment)?;
         let per_epoch = loader.batches_per_epoch();
@@ -293,9 +298,9 @@ impl<'a> Experts<'a> {
     }
 
     fn check_room(&self, need: u64) -> Result<(), ExpertsError> {
-        match free_bytes(&self.config.folder) {
+        match free_bytes(&self.config().folder) {
             Some(free) if free < need => Err(ExpertsError::NoRoom {
-                folder: self.config.folder.display().to_string(),
+                folder: self.config().folder.display().to_string(),
                 need: need as f64 / 1e9,
                 free: free as f64 / 1e9,
             }),

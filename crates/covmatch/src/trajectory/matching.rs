@@ -41,8 +41,9 @@ pub struct TrajectoryMatching {
     settings: Settings,
     /// Which weights are trained, and the values of the others.
     model: Model,
-    /// Whole experts.
-    experts: Vec<usize>,
+    experts: Experts,
+    /// Those of the experts that are whole.
+    whole: Vec<usize>,
     state: State,
 }
 
@@ -254,7 +255,7 @@ impl Method for TrajectoryMatching {
         let TrajectoryScale { lr_img, lr_txt, lr_similarity } = self.state.scale;
         format!(
             "{} experts; rates: pixels {lr_img:.3e}, captions {lr_txt:.3e}, similarity {lr_similarity:.3e}",
-            self.experts.len()
+            self.whole.len()
         )
     }
 
@@ -275,20 +276,20 @@ impl TrajectoryMatching {
     fn at(experiment: Experiment, state: State) -> Result<Self, DistillError> {
         let settings = Settings::of(&experiment.config);
         let model = frame(&experiment, experiment.config.seed(), 0);
-        let experts = Experts::open(&experiment)?.whole()?;
-        Ok(Self { experiment, settings, model, experts, state })
+        let experts = Experts::open(experiment.clone())?;
+        let whole = experts.whole()?;
+        Ok(Self { experiment, settings, model, experts, whole, state })
     }
 
     /// Where the student number `step` of `purpose` starts and what it is to reach: experts take turns in a shuffled
     /// order, and the epoch is drawn.
     fn expert(&self, purpose: &str, step: u64) -> Result<[super::Point; 2], DistillError> {
         let (seed, config) = (self.experiment.config.seed(), &self.experiment.config.trajectory);
-        let count = self.experts.len() as u64;
+        let count = self.whole.len() as u64;
         let order = seed.stream(&format!("{purpose}.order"), step / count).shuffle(count as u32);
-        let expert = self.experts[order[(step % count) as usize] as usize];
+        let expert = self.whole[order[(step % count) as usize] as usize];
         let start = seed.stream(&format!("{purpose}.epoch"), step).below(config.max_start_epoch as u64) as usize;
-        let experts = Experts::open(&self.experiment)?;
-        Ok([experts.point(expert, start)?, experts.point(expert, start + config.expert_epochs)?])
+        Ok([self.experts.point(expert, start)?, self.experts.point(expert, start + config.expert_epochs)?])
     }
 
     /// A student between these ends, number `step` of `purpose`.
