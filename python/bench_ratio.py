@@ -13,12 +13,13 @@ the better PyTorch variant. Below 1 is faster (or smaller). The ratio of the med
 """
 
 import argparse
-import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
+
+import quiet
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PHASES = {"forward": "forward", "backward_input": "+ backward (input)", "backward_weights": "+ backward (weights)"}
@@ -40,13 +41,6 @@ def variants(case):
     return TEXT_VARIANTS if "--tokens" in CASES[case] else IMAGE_VARIANTS
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"error: {' '.join(command)} failed:\n{done.stderr.strip()}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 def measure(args, case, phase):
     """Runs every contender `args.rounds` times. Returns contender -> list of reports."""
     shared = [case, *CASES[case], "--only", phase, "--threads", str(args.threads), "--iterations", str(args.iterations)]
@@ -58,7 +52,7 @@ def measure(args, case, phase):
     for turn in range(args.rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
-            report = run(commands[name])
+            report = quiet.run(commands[name])
             reports[name].append(report)
             print(f"{case} {phase} {name}: {report[phase]:.4f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
     return reports
@@ -149,6 +143,7 @@ last layer covmatch computes that token alone, transformers computes all of them
 - PyTorch's second column is the channels_last layout for images and `sdpa` attention for text.
 - Peak MB is the peak resident memory of a process that runs that phase only; `less start-up` takes off what the \
 process holds before it builds the network (for PyTorch: the interpreter and its libraries).
+- {quiet.summary()}
 
 Cases:
 {cases}

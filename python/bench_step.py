@@ -16,7 +16,8 @@ import os
 import statistics
 import sys
 
-from bench_ratio import ROOT, cpu_model, run, versions, warn_if_busy
+import quiet
+from bench_ratio import ROOT, cpu_model, versions, warn_if_busy
 
 SHAPES = {
     "A": "--image-encoder nfnet_l0 --text-encoder bert-base-uncased --real 16 --synthetic 12 --size 224 --tokens 32",
@@ -41,7 +42,7 @@ def measure(args, shape):
     for turn in range(args.rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
-            reports[name].append(run(commands[name]))
+            reports[name].append(quiet.run(commands[name]))
             last = reports[name][-1]
             print(f"{shape} {name}: {last['step_s']:.3f} s, {last['peak_mb']:.0f} MB", file=sys.stderr)
     return reports
@@ -82,6 +83,7 @@ Made by `python python/bench_step.py --rounds {args.rounds} --iterations {args.i
   step, so it is another step than PyTorch's, with less arithmetic.
 - Ratio: covmatch / the better PyTorch column; that of times is of each program's fastest round, and beside it of medians. Of the last text layer covmatch computes the first token alone.
 - `of SGEMM peak`: the encoders' arithmetic a second against one large matrix product in the same process.
+- {quiet.summary()}
 
 Shapes:
 {shapes}
