@@ -47,15 +47,11 @@ def measure(args, case, phase):
     commands = {"covmatch": [args.covmatch, "bench", "encoder", *shared, "--device", "flex", "--json"]}
     for variant, flags in variants(case).items():
         commands[variant] = [sys.executable, os.path.join(ROOT, "python", "bench_peer.py"), *shared, *flags]
-    reports = {name: [] for name in commands}
-    names = list(commands)
-    for turn in range(args.rounds):
-        start = turn % len(names)
-        for name in names[start:] + names[:start]:
-            report = quiet.run(commands[name])
-            reports[name].append(report)
-            print(f"{case} {phase} {name}: {report[phase]:.4f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
-    return reports
+
+    def show(name, report):
+        print(f"{case} {phase} {name}: {report[phase]:.4f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
+
+    return quiet.rounds(f"{case} {phase}", commands, args, show)
 
 
 def row(case, phase, reports):
@@ -161,6 +157,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
+    quiet.add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")
     args = parser.parse_args()
     if not os.path.exists(args.covmatch):

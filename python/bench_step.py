@@ -38,14 +38,11 @@ def measure(args, shape):
     ours = [args.covmatch, "bench", "step", *shared, "--device", "flex", "--json"]
     commands = {"covmatch": ours, "shared": [*ours, "--share-real-batch"]}
     commands |= {variant: [*peer, *flags] for variant, flags in VARIANTS.items()}
-    reports, names = {name: [] for name in commands}, list(commands)
-    for turn in range(args.rounds):
-        start = turn % len(names)
-        for name in names[start:] + names[:start]:
-            reports[name].append(quiet.run(commands[name]))
-            last = reports[name][-1]
-            print(f"{shape} {name}: {last['step_s']:.3f} s, {last['peak_mb']:.0f} MB", file=sys.stderr)
-    return reports
+
+    def show(name, report):
+        print(f"{shape} {name}: {report['step_s']:.3f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
+
+    return quiet.rounds(f"step {shape}", commands, args, show)
 
 
 def row(shape, reports, ours, title):
@@ -98,6 +95,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
+    quiet.add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")
     args = parser.parse_args()
     warn_if_busy()

@@ -6,7 +6,7 @@
 //! # Loop nest (AVX-512)
 //! ```text
 //! task: a tile of rows of C x a range of 64-column panels          (rayon)
-//!   block of up to KC steps of the reduction: A packed [rows][KC]  stays in L2; unpacked if used for one panel only
+//!   block of up to KC steps of the reduction: A's [rows][KC]       stays in L2; packed if its values do not lie well
 //!     panel of 64 columns: B packed [KC][64]                       streams from L2
 //!       block of 6 rows: 6 x 64 accumulators in registers
 //! ```
@@ -24,6 +24,14 @@ const KC: usize = 384;
 
 /// Reductions of at most this many steps are bound by the traffic of a large `C`.
 const SHORT: usize = 160;
+
+/// Values of A's part of a block, 640 KB: half of L2.
+const BLOCK: usize = 160_000;
+
+/// Steps of the reduction in a block: nearly equal blocks of at most [`KC`].
+fn block_steps(k: usize) -> usize {
+    k.div_ceil(k.div_ceil(KC)).next_multiple_of(16)
+}
 
 /// Scratch memory whose first element starts a cache line.
 struct Aligned {
@@ -71,10 +79,16 @@ fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
 }
 
 /// How many (row tiles, panel tiles) C is cut into: tiles that stay in L2, and enough of them for all threads.
+///
+/// Every row tile packs the panels that it needs, so tiles are as large as L2 allows, and where all rows fit into one,
+/// the panels are shared out instead.
 fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
     let panels = n.div_ceil(PANEL);
-    let rows_per_tile = (196_608 / k.min(1024)).clamp(96, 512);
-    let row_tiles = m.div_ceil(rows_per_tile).next_multiple_of(threads).min(m.div_ceil(12)).max(1);
+    let fewest = m.div_ceil((BLOCK / block_steps(k)).clamp(96, 512));
+    if fewest == 1 && (panels.is_multiple_of(threads) || panels >= 8 * threads) && m * n * k >= 1 << 16 {
+        return (1, threads);
+    }
+    let row_tiles = fewest.next_multiple_of(threads).min(m.div_ceil(12)).max(1);
     if row_tiles >= threads || m * n * k < 1 << 16 { (row_tiles, 1) } else { (row_tiles, panels.min(2 * threads)) }
 }
 
@@ -109,6 +123,12 @@ fn summed_parts(a: Matrix, b: Matrix, threads: usize) -> Vec<f32> {
     sum
 }
 
+/// Whether the rows of A are read where they lie: their values are side by side, and rows do not crowd into the same few
+/// sets of the caches, as they do when whole pages lie between them.
+fn lies_well(a: Matrix) -> bool {
+    a.col_stride == 1 && !a.row_stride.is_multiple_of(1024)
+}
+
 /// Computes `rows` x `panels` of C.
 ///
 /// # Safety
@@ -125,8 +145,8 @@ unsafe fn tile(
     n: usize,
 ) {
     let k = a.cols;
-    let in_place = a.col_stride == 1 && panels.len() == 1;
-    let step = k.div_ceil(k.div_ceil(KC)).next_multiple_of(16);
+    let in_place = lies_well(a) || (a.col_stride == 1 && panels.len() == 1);
+    let step = block_steps(k);
     let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
     let mut packed_b = Aligned::new(step * PANEL);
     let streamed = k <= SHORT && should_stream(c.0, n, a.rows * n);
