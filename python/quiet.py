@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-LIMIT = 0.02
+LIMIT = 0.05
 TRIES = 8
 PAUSE = 5  # seconds before a repetition
 GAVE_UP = 75  # exit status

@@ -20,10 +20,10 @@ use super::stream::{finish_streaming, should_stream};
 use super::{Clamp, Matrix, SharedMut, Start, pack, uninit};
 
 /// The most steps of the reduction between two visits to `C`.
-const KC: usize = 384;
+const KC: usize = 512;
 
 /// Reductions of at most this many steps are bound by the traffic of a large `C`.
-const SHORT: usize = 160;
+const SHORT: usize = 512;
 
 /// Values of A's part of a block, 640 KB: half of L2.
 const BLOCK: usize = 160_000;
