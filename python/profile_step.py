@@ -76,7 +76,7 @@ def main():
             out.write(
                 f"# Where a distillation step spends its time\n\nMade by `python python/profile_step.py --shape {args.shape} "
                 f"--iterations {args.iterations}` with two builds. {args.note}\n\n{table}\n\n"
-                f"Shape: `{SHAPES[args.shape]}`.\nMachine: {cpu_model()}, 2 threads.\n"
+                f"Building the networks is counted too, most of it in the system's kernel.\n\nShape: `{SHAPES[args.shape]}`.\nMachine: {cpu_model()}, 2 threads.\n"
             )
 
 

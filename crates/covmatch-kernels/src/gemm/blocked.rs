@@ -24,6 +24,8 @@ const KC: usize = 512;
 
 /// Reductions of at most this many steps are bound by the traffic of a large `C`.
 const SHORT: usize = 512;
+// A streamed C is written once: its reduction is a single block.
+const _: () = assert!(SHORT <= KC);
 
 /// Values of A's part of a block, 640 KB: half of L2.
 const BLOCK: usize = 160_000;

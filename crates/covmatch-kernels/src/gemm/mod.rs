@@ -207,6 +207,24 @@ mod tests {
     }
 
     #[test]
+    fn a_large_result_of_a_short_reduction_matches_the_definition() {
+        let (m, n, k) = (1030, 1024, 500);
+        let (da, db) = (fill(m * k, 1), fill(k * n, 2));
+        for transposed in [false, true] {
+            let a = if transposed { Matrix::new(&da, k, m).t() } else { Matrix::new(&da, m, k) };
+            let b = Matrix::new(&db, k, n);
+            let c = product(a, b, Start::Zero, Clamp::NONE);
+            for at in (0..m * n).step_by(997) {
+                let (i, j) = (at / n, at % n);
+                let row = Matrix { data: &a.data[i * a.row_stride..], rows: 1, ..a };
+                let column = Matrix { data: &b.data[j..], cols: 1, ..b };
+                let want = naive(row, column, Start::Zero, Clamp::NONE)[0];
+                assert!((c[at] - want).abs() <= 1e-4, "{at}: {} {want}", c[at]);
+            }
+        }
+    }
+
+    #[test]
     fn clamping_keeps_nan_so_that_a_broken_run_is_noticed() {
         let a = [f32::NAN, 1.0];
         let c = product(Matrix::new(&a, 2, 1), Matrix::new(&[-3.0], 1, 1), Start::Zero, Clamp::RELU6);
