@@ -19,6 +19,7 @@ import argparse
 import importlib
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -177,6 +178,7 @@ def main():
     parser.add_argument("--only", choices=PHASES, help="measure one phase, so that peak_mb is the phase's own")
     parser.add_argument("--channels-last", action="store_true", help="image encoders: channels-last weights and pixels")
     parser.add_argument("--attention", choices=("eager", "sdpa"), default="sdpa", help="text encoders")
+    parser.add_argument("--serve", action="store_true", help="measure once for every line on stdin")
     args = parser.parse_args()
     text = args.name in TEXT
     args.batch = args.batch or (16 if text else 8)
@@ -192,13 +194,15 @@ def main():
         report.update(tokens=args.tokens, variant=args.attention)
     else:
         report.update(size=args.size, variant="channels_last" if args.channels_last else "eager")
-    for phase in PHASES:
-        if args.only in (None, phase):
-            report[phase] = median_seconds(runner(phase, model, x), args.warmup, args.iterations)
-    report.update(peak_mb=status_mb("VmHWM"), base_mb=base_mb)
-    if "forward" in report:
-        report["gflops"] = forward_flops(model, x) / report["forward"] / 1e9
-    print(json.dumps(report))
+    flops = forward_flops(model, x)
+    runners = {phase: runner(phase, model, x) for phase in PHASES if args.only in (None, phase)}
+    for _ in sys.stdin if args.serve else [None]:
+        for phase, run in runners.items():
+            report[phase] = median_seconds(run, args.warmup, args.iterations)
+        report.update(peak_mb=status_mb("VmHWM"), base_mb=base_mb)
+        if "forward" in report:
+            report["gflops"] = flops / report["forward"] / 1e9
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,17 @@
     python python/bench_ratio.py --case nfnet_l0 --rounds 1       # a quick look
     python python/bench_ratio.py --out docs/bench-encoders.md     # also writes the page
 
-Each measurement is a process of its own that runs one phase only, so its peak memory is that phase's. A round runs
-covmatch and every PyTorch variant once, in an order that turns with the round; the table has the median over rounds.
-Other users of a shared machine can only slow a round down, so the ratio of times is that of the fastest rounds: covmatch /
-the better PyTorch variant. Below 1 is faster (or smaller). The ratio of the medians stands beside it.
+A phase of an encoder is measured by processes of its own, so their peak memory is that phase's: covmatch and every PyTorch
+variant, in turns (turns.py says how). The ratio is covmatch / the better PyTorch variant. Below 1 is faster (or smaller).
 """
 
 import argparse
 import os
 import platform
-import statistics
 import subprocess
 import sys
 
-import quiet
+import turns
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PHASES = {"forward": "forward", "backward_input": "+ backward (input)", "backward_weights": "+ backward (weights)"}
@@ -42,26 +39,21 @@ def variants(case):
 
 
 def measure(args, case, phase):
-    """Runs every contender `args.rounds` times. Returns contender -> list of reports."""
-    shared = [case, *CASES[case], "--only", phase, "--threads", str(args.threads), "--iterations", str(args.iterations)]
+    """Contender -> reports of `args.rounds` rounds."""
+    shared = [case, *CASES[case], "--only", phase, "--threads", str(args.threads)]
+    shared += ["--warmup", "1", "--iterations", str(args.iterations)]
     commands = {"covmatch": [args.covmatch, "bench", "encoder", *shared, "--device", "flex", "--json"]}
     for variant, flags in variants(case).items():
         commands[variant] = [sys.executable, os.path.join(ROOT, "python", "bench_peer.py"), *shared, *flags]
-
-    def show(name, report):
-        print(f"{case} {phase} {name}: {report[phase]:.4f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
-
-    return quiet.rounds(f"{case} {phase}", commands, args, show)
+    return turns.rounds(f"{case} {phase}", commands, args.rounds)
 
 
 def row(case, phase, reports):
     """One line of the table."""
-    seconds = {name: statistics.median(r[phase] for r in runs) for name, runs in reports.items()}
-    peak = {name: statistics.median(r["peak_mb"] for r in runs) for name, runs in reports.items()}
-    base = {name: statistics.median(r["base_mb"] for r in runs) for name, runs in reports.items()}
+    seconds, base = ({name: turns.median(runs, key) for name, runs in reports.items()} for key in (phase, "base_mb"))
+    peak = {name: runs[-1]["peak_mb"] for name, runs in reports.items()}
     peers = list(variants(case))
-    best = {name: min(r[phase] for r in runs) for name, runs in reports.items()}
-    ratio = lambda times: times["covmatch"] / min(times[p] for p in peers)
+    low, ratio, high = turns.ratios(reports, "covmatch", peers, phase)
     smallest = min(peak[p] for p in peers)
     smallest_net = min(peak[p] - base[p] for p in peers)
     net = peak["covmatch"] - base["covmatch"]
@@ -70,8 +62,7 @@ def row(case, phase, reports):
         PHASES[phase],
         f"{seconds['covmatch']:.4f}",
         *(f"{seconds[p]:.4f}" for p in peers),
-        f"**{ratio(best):.2f}**",
-        f"{ratio(seconds):.2f}",
+        f"**{ratio:.2f}** ({low:.2f}-{high:.2f})",
         f"{peak['covmatch']:.0f}",
         f"{smallest:.0f}",
         f"**{peak['covmatch'] / smallest:.2f}**",
@@ -82,9 +73,9 @@ def row(case, phase, reports):
 
 
 HEADER = """\
-| encoder | phase | covmatch s | PyTorch eager s | PyTorch channels_last / sdpa s | time ratio | of medians \
+| encoder | phase | covmatch s | PyTorch eager s | PyTorch channels_last / sdpa s | time ratio \
 | covmatch peak MB | PyTorch peak MB | memory ratio | covmatch MB less start-up | PyTorch MB less start-up |
-|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 
 def cpu_model():
@@ -129,17 +120,15 @@ Made by `{command(args)}` after `cargo build --release`. Nobody edits the number
 {table}
 
 - Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller.
-- Seconds are medians of {args.iterations} iterations after warm-up, then over {args.rounds} rounds; the programs take \
-turns. The time ratio is that of each program's fastest round, as other users of the machine can only slow a round down; \
-the ratio of the medians stands beside it. Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an \
-untracked input.
+- {turns.summary(args.rounds)} A turn is one iteration to warm up and the median of {args.iterations}.
+- Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an untracked \
+input.
 - Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
 trained. Text encoders are the transformer layers on embedded input, and the feature is the first token's output: of the \
 last layer covmatch computes that token alone, transformers computes all of them.
 - PyTorch's second column is the channels_last layout for images and `sdpa` attention for text.
 - Peak MB is the peak resident memory of a process that runs that phase only; `less start-up` takes off what the \
 process holds before it builds the network (for PyTorch: the interpreter and its libraries).
-- {quiet.summary()}
 
 Cases:
 {cases}
@@ -153,11 +142,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--phase", nargs="+", choices=PHASES, default=list(PHASES))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
-    quiet.add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")
     args = parser.parse_args()
     if not os.path.exists(args.covmatch):
@@ -170,6 +158,7 @@ def main():
             reports = measure(args, case, phase)
             simd = reports["covmatch"][0]["simd"]
             rows.append(row(case, phase, reports))
+            print(rows[-1], file=sys.stderr, flush=True)
     table = "\n".join([HEADER, *rows])
     print(table)
     if args.out:

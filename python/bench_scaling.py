@@ -10,10 +10,8 @@ Needs no PyTorch: it measures `covmatch bench step` alone.
 
 import argparse
 import os
-import statistics
-import sys
 
-import quiet
+import turns
 from bench_ratio import ROOT, cpu_model, warn_if_busy
 
 BASE = {"threads": 2, "synthetic": 100, "real": 128, "size": 96}
@@ -27,17 +25,18 @@ PARTS = {"real_s": "real forward", "synthetic_s": "synthetic forward and backwar
 COLOURS = {"real_s": "#4878a8", "synthetic_s": "#e49444", "online_s": "#6a9f58"}
 
 
-def measure(args, point):
-    """The medians over rounds of a shape's seconds and memory."""
+def command(args, point):
     flags = [part for name, value in point.items() for part in (f"--{name}", str(value))]
-    command = [args.covmatch, "bench", "step", *flags, "--iterations", str(args.iterations), "--device", "flex", "--json"]
+    once = ["--warmup", "0", "--iterations", "1", "--device", "flex", "--json"]
+    return [args.covmatch, "bench", "step", *flags, *once]
 
-    def show(_, report):
-        print(f"{point}: {report['step_s']:.2f} s, {report['peak_mb']:.0f} MB", file=sys.stderr)
 
-    reports = quiet.rounds(f"scaling {point}", {"covmatch": command}, args, show)["covmatch"]
+def sweep(args, name, values):
+    """Pairs of a value and the medians over rounds of its seconds and memory; the values are measured in turns."""
+    commands = {value: command(args, {**BASE, name: value}) for value in values}
+    reports = turns.rounds(f"scaling with {name}", commands, args.rounds)
     keys = [*PARTS, "step_s", "peak_mb"]
-    return {key: statistics.median(report[key] for report in reports) for key in keys}
+    return [(value, {key: turns.median(reports[value], key) for key in keys}) for value in values]
 
 
 def table(results):
@@ -92,7 +91,7 @@ def page(args, results, picture):
     return f"""\
 # How a distillation step scales
 
-Made by `python python/bench_scaling.py --rounds {args.rounds} --iterations {args.iterations} --out {args.out}` after \
+Made by `python python/bench_scaling.py --rounds {args.rounds} --out {args.out}` after \
 `cargo build --release`.
 
 ![Seconds a step]({picture})
@@ -100,7 +99,7 @@ Made by `python python/bench_scaling.py --rounds {args.rounds} --iterations {arg
 {table(results)}
 
 - EfficientNet-Lite0 and MiniLM-L6, 24 tokens; {base}, and one of them varied.
-- {quiet.summary()}
+- Medians of {args.rounds} rounds, in which the values of a row of bars are measured in turns.
 
 Machine: {cpu_model()}.
 """
@@ -108,17 +107,12 @@ Machine: {cpu_model()}.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
-    quiet.add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", help="write the page to FILE and the plot beside it")
     args = parser.parse_args()
-    args.threads = BASE["threads"]
     warn_if_busy()
-    results = {}
-    for name, (_, values) in SWEEPS.items():
-        results[name] = [(value, measure(args, {**BASE, name: value})) for value in values]
+    results = {name: sweep(args, name, values) for name, (_, values) in SWEEPS.items()}
     print(table(results))
     if args.out:
         picture = os.path.splitext(args.out)[0] + ".svg"

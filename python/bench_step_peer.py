@@ -13,6 +13,7 @@ import argparse
 import json
 import resource
 import statistics
+import sys
 import time
 
 import timm
@@ -113,6 +114,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--attention", default="eager", choices=["eager", "sdpa"])
+    parser.add_argument("--serve", action="store_true", help="measure once for every line on stdin")
     args = parser.parse_args()
 
     torch.manual_seed(0)
@@ -127,16 +129,18 @@ def main():
     real, other, pairs = batch(args.real), batch(args.real), [x.requires_grad_() for x in batch(args.synthetic)]
     of_pairs = torch.optim.SGD(pairs, lr=1e-9, momentum=0.5)
     of_model = torch.optim.SGD(model.parameters(), lr=1e-9, momentum=0.9, weight_decay=5e-4)
-    times = []
-    for _ in range(args.warmup + args.iterations):
-        start = time.perf_counter()
-        match(model, real, pairs, of_pairs)
-        middle = time.perf_counter()
-        online(model, other, of_model)
-        times.append((middle - start, time.perf_counter() - middle))
-    match_s, online_s = (statistics.median(column) for column in zip(*times[args.warmup :]))
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(json.dumps(dict(step_s=match_s + online_s, match_s=match_s, online_s=online_s, peak_mb=peak_mb)))
+    for _ in sys.stdin if args.serve else [None]:
+        times = []
+        for _ in range(args.warmup + args.iterations):
+            start = time.perf_counter()
+            match(model, real, pairs, of_pairs)
+            middle = time.perf_counter()
+            online(model, other, of_model)
+            times.append((middle - start, time.perf_counter() - middle))
+        match_s, online_s = (statistics.median(column) for column in zip(*times[args.warmup :]))
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+        report = dict(step_s=match_s + online_s, match_s=match_s, online_s=online_s, peak_mb=peak_mb)
+        print(json.dumps(report), flush=True)
 
 
 if __name__ == "__main__":

@@ -301,6 +301,9 @@ pub struct BenchEncoderArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// Measure once for every line on stdin, for drivers that let programs take turns
+    #[arg(long, requires = "json")]
+    pub serve: bool,
     /// Device and threads.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -342,6 +345,9 @@ pub struct BenchStepArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    /// Measure once for every line on stdin, for drivers that let programs take turns
+    #[arg(long, requires = "json")]
+    pub serve: bool,
     /// Device and threads.
     #[command(flatten)]
     pub engine: EngineArgs,

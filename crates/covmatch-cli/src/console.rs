@@ -1,6 +1,6 @@
 //! Where text goes: results to stdout, everything else to stderr.
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, ErrorKind, Write};
 
 use anyhow::Context;
 
@@ -11,6 +11,15 @@ pub fn result(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
         _ => Ok(()),
     }
+}
+
+/// Writes an `answer` to stdout for every line on stdin, until that ends.
+pub fn serve(mut answer: impl FnMut() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    for line in std::io::stdin().lock().lines() {
+        line.context("cannot read from stdin")?;
+        result(&answer()?)?;
+    }
+    Ok(())
 }
 
 /// Tells on stderr what is going on.

@@ -119,6 +119,22 @@ fn bench_can_measure_one_phase_only() {
 }
 
 #[test]
+fn bench_measures_once_for_every_line_it_is_given() {
+    let once = ["--iterations", "1", "--warmup", "0", "--threads", "1", "--device", "flex", "--json", "--serve"];
+    let encoder = ["bench", "encoder", "minilm-l3", "--batch", "1", "--tokens", "2", "--only", "forward"];
+    let step = ["bench", "step", "--image-encoder", "nfnet_scenes", "--text-encoder", "bert_scenes", "--size", "32"];
+    let small = ["--real", "2", "--synthetic", "2", "--tokens", "2", "--width", "8"];
+    for (what, key) in [(encoder.to_vec(), "forward"), ([&step[..], &small].concat(), "step_s")] {
+        let mut program = Command::cargo_bin("covmatch").unwrap();
+        let output = program.args(what).args(once).write_stdin("\n\n").output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let reports: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(reports.len(), 2);
+        assert!(reports.iter().all(|report| report[key].as_f64().unwrap() > 0.0), "{reports:?}");
+    }
+}
+
+#[test]
 fn an_unknown_encoder_is_an_error_that_lists_the_names() {
     let output = covmatch(&["bench", "encoder", "resnet9000"]);
     assert_eq!(output.status.code(), Some(1));

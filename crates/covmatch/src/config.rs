@@ -11,6 +11,7 @@ mod sections;
 mod select;
 mod trajectory;
 
+pub(crate) use compare::FULL;
 pub use compare::{CompareConfig, Method};
 pub use data::DataConfig;
 pub use distill::{DistillConfig, Init, MethodName, OnlineConfig, OnlineUpdate, Target, Units};
@@ -105,6 +106,14 @@ impl Config {
             table.try_into::<Config>().map_err(|cause| invalid(&cause))?
         };
         config.checked(name)
+    }
+
+    /// The same experiment with each of `overrides` set; `name` is what errors call it.
+    pub fn with(&self, name: &str, overrides: &[String]) -> Result<Self, ConfigError> {
+        match overrides {
+            [] => Ok(self.clone()),
+            overrides => Self::parse(name, &self.to_toml()?, overrides),
+        }
     }
 
     /// The TOML document of this experiment, every field written out.
@@ -220,7 +229,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 14] = [
+        let cases: [(&[&str], &str); 15] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
@@ -234,6 +243,7 @@ mod tests {
             (&["compare.methods=[\"randon\"]"], "k-center"),
             (&["compare.pairs=[100, 1]"], "compare.pairs"),
             (&["compare.pairs=[100, 100]"], "100 twice"),
+            (&["compare.set.lorz-5=[]"], "'lorz-5'"),
             (&["compare.methods=[]", "compare.full=false"], "compare.methods"),
         ];
         for (overrides, word) in cases {

@@ -4,7 +4,7 @@
 //! already and every token is attended to. Every phase includes the forward pass; a backward pass starts from a fixed
 //! cotangent, `loss = sum(features * cotangent)`.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 use covmatch::encoders::{image, macs, video};
@@ -13,7 +13,7 @@ use covmatch_kernels::simd;
 use serde_json::{Map, Value};
 
 use crate::args::{BenchEncoderArgs, Phase};
-use crate::console::{progress, table};
+use crate::console::{progress, serve, table};
 use crate::network::{Input, Kind, Network, parameters_with_gradient, uniform};
 use crate::timing::median_seconds;
 
@@ -26,16 +26,14 @@ pub fn run(args: &BenchEncoderArgs) -> anyhow::Result<String> {
     let network = Network::generated(&args.name, &device)?;
     let input = case.input(&network, &device);
     let bench = Bench { args, network, input, device };
-    let mut times = Vec::new();
-    for phase in Phase::ALL {
-        if args.only.is_none_or(|only| only == phase) {
-            progress(&format!("{} {} ...", args.name, phase.key()));
-            times.push((phase, bench.seconds(phase)?));
-        }
+    let flops = bench.forward_flops().with_context(|| format!("cannot run {}", args.name))?;
+    let report = || Ok(Report { args, case, times: bench.times()?, flops, base, peak: peak_memory() });
+    let json = |report: anyhow::Result<Report<'_>>| Ok(format!("{}\n", report?.json()));
+    match (args.serve, args.json) {
+        (true, _) => serve(|| json(report())).map(|()| String::new()),
+        (false, true) => json(report()),
+        (false, false) => Ok(report()?.text()),
     }
-    let peak = peak_memory();
-    let report = Report { args, case, times, flops: bench.forward_flops()?, base, peak };
-    Ok(if args.json { format!("{}\n", report.json()) } else { report.text() })
 }
 
 /// The shape of the input.
@@ -104,6 +102,18 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// The median seconds of the phases that are asked for.
+    fn times(&self) -> anyhow::Result<Vec<(Phase, f64)>> {
+        let mut times = Vec::new();
+        for phase in Phase::ALL {
+            if self.args.only.is_none_or(|only| only == phase) {
+                progress(&format!("{} {} ...", self.args.name, phase.key()));
+                times.push((phase, self.seconds(phase)?));
+            }
+        }
+        Ok(times)
+    }
+
     /// The median seconds of `phase`.
     fn seconds(&self, phase: Phase) -> anyhow::Result<f64> {
         match phase {

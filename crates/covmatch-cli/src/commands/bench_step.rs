@@ -20,7 +20,7 @@ use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TextLevel
 use serde_json::json;
 
 use crate::args::BenchStepArgs;
-use crate::console::{progress, table};
+use crate::console::{progress, serve, table};
 use crate::network::uniform;
 use crate::timing::{median, median_seconds};
 
@@ -30,25 +30,17 @@ pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
     let device = args.engine.device.open()?;
     progress(&format!("{} + {} ...", args.image_encoder, args.text_encoder));
     let mut bench = Bench::new(args, &device)?;
-    let mut steps = Vec::new();
-    for iteration in 0..args.warmup + args.iterations {
-        let phases = match args.share_real_batch {
-            true => bench.shared_step(iteration as u64)?,
-            false => bench.step(iteration as u64)?,
-        };
-        if iteration >= args.warmup {
-            steps.push(phases);
-        }
-    }
-    let peak = peak_memory();
-    let report = Report {
-        args,
-        phases: Phases::median_of(&steps),
-        flops: step_flops(args, &device)?,
-        sgemm: sgemm_flops_per_second(&device)?,
-        peak,
+    let flops = step_flops(args, &device)?;
+    let mut report = || {
+        let (phases, peak) = (bench.phases(args)?, peak_memory());
+        anyhow::Ok(Report { args, phases, flops, sgemm: sgemm_flops_per_second(&device)?, peak })
     };
-    Ok(if args.json { format!("{}\n", report.json()) } else { report.text() })
+    let json = |report: anyhow::Result<Report<'_>>| Ok(format!("{}\n", report?.json()));
+    match (args.serve, args.json) {
+        (true, _) => serve(|| json(report())).map(|()| String::new()),
+        (false, true) => json(report()),
+        (false, false) => Ok(report()?.text()),
+    }
 }
 
 /// Seconds of the phases of a step.
@@ -120,6 +112,21 @@ impl Bench {
             optimizer: ModelOptimizer::default(),
             model: Some(model),
         })
+    }
+
+    /// The median seconds of the phases of `args.iterations` steps.
+    fn phases(&mut self, args: &BenchStepArgs) -> anyhow::Result<Phases> {
+        let mut steps = Vec::new();
+        for iteration in 0..args.warmup + args.iterations {
+            let phases = match args.share_real_batch {
+                true => self.shared_step(iteration as u64)?,
+                false => self.step(iteration as u64)?,
+            };
+            if iteration >= args.warmup {
+                steps.push(phases);
+            }
+        }
+        Ok(Phases::median_of(&steps))
     }
 
     /// One step, as `covmatch distill` takes it.

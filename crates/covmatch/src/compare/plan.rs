@@ -1,7 +1,7 @@
 //! Which cells a comparison has, and which of them a process fills.
 
 use super::error::CompareError;
-use crate::config::{Config, Method, MethodName};
+use crate::config::{Config, FULL, Method, MethodName};
 use crate::data::{Dataset, Split};
 use crate::select::Selection;
 
@@ -48,12 +48,14 @@ impl Plan {
         let mut cells = Vec::new();
         for &pairs in &wanted.pairs {
             for &method in &wanted.methods {
-                cells.push(Cell::of(method, pairs, &base)?);
+                let settings = wanted.settings(method, pairs);
+                cells.push(Cell::of(method, pairs, &base.with(&format!("compare.set.{method}"), &settings)?));
             }
         }
         if wanted.full {
-            let (name, title) = ("full".to_owned(), "All train pairs");
-            cells.push(Cell { name, title, pairs: None, work: Work::Everything, config: base });
+            let (name, title) = (FULL.to_owned(), "All train pairs");
+            let config = base.with("compare.set.full", wanted.full_settings())?;
+            cells.push(Cell { name, title, pairs: None, work: Work::Everything, config });
         }
         Ok(Self { config: config.clone(), cells })
     }
@@ -78,7 +80,7 @@ impl Plan {
 
 impl Cell {
     /// The cell of `method` with `pairs` pairs, in an experiment that is otherwise `base`.
-    fn of(method: Method, pairs: usize, base: &Config) -> Result<Self, CompareError> {
+    fn of(method: Method, pairs: usize, base: &Config) -> Self {
         let mut config = base.clone();
         config.distill.pairs = pairs;
         let mut distilled_by = |name: MethodName| {
@@ -94,7 +96,7 @@ impl Cell {
             Method::MttVl => distilled_by(MethodName::MttVl),
             Method::Lors => distilled_by(MethodName::Lors),
         };
-        Ok(Self { name: format!("{method}-{pairs}"), title: method.title(), pairs: Some(pairs), work, config })
+        Self { name: format!("{method}-{pairs}"), title: method.title(), pairs: Some(pairs), work, config }
     }
 }
 
@@ -158,6 +160,32 @@ pub(super) mod tests {
         let methods: Vec<&str> = plan.cells.iter().map(|cell| cell.config.distill.method.name()).collect();
         assert_eq!(methods, ["covmatch", "mtt-vl", "lors"]);
         assert!(plan.cells.iter().all(|cell| cell.work == Work::Distill));
+    }
+
+    #[test]
+    fn settings_of_a_method_and_of_a_cell_change_those_cells_alone() {
+        let cells = |set: &[&str]| {
+            let sizes = ["compare.methods=[\"random\", \"lors\"]", "compare.pairs=[4, 8]"];
+            Plan::new(&config(&[&sizes, set].concat())).unwrap().cells
+        };
+        let set = [
+            r#"compare.set.lors=["distill.rounds=3", "distill.pairs=5"]"#,
+            r#"compare.set.lors-8=["distill.rounds=7"]"#,
+            r#"compare.set.full=["train.epochs=9"]"#,
+        ];
+        let (plain, changed) = (cells(&[]), cells(&set));
+        let rounds: Vec<usize> = changed.iter().map(|cell| cell.config.distill.rounds).collect();
+        assert_eq!(rounds, [200, 3, 200, 7, 200]);
+        assert_eq!(changed[1].config.distill.pairs, 4, "the pairs are those of the cell");
+        assert_eq!(changed[4].config.train.epochs, 9);
+        assert_eq!((&plain[0], &plain[2]), (&changed[0], &changed[2]));
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_used_is_named_with_its_method() {
+        let wrong = config(&["compare.methods=[\"lors\"]", r#"compare.set.lors=["distill.momentum=2"]"#]);
+        let error = Plan::new(&wrong).unwrap_err().to_string();
+        assert!(error.contains("compare.set.lors") && error.contains("distill.momentum"), "{error}");
     }
 
     #[test]

@@ -136,6 +136,7 @@ pub(super) mod tests {
             last: recalls(level),
             chosen: Some(recalls(level + 1.0)),
             chosen_epochs: Some(20),
+            validation: Some(recalls(level + 1.0)),
             loss: 0.5,
         };
         let runs = vec![run(level), run(level + 2.0)];

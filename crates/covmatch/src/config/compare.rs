@@ -1,10 +1,14 @@
 //! `[compare]`: which methods are compared, and for how many pairs.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
+
+/// The cell of models trained on the whole train split.
+pub(crate) const FULL: &str = "full";
 
 /// Which methods are compared, and for how many pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +20,10 @@ pub struct CompareConfig {
     pub pairs: Vec<usize>,
     /// Whether models trained on the whole train split, as `[train]` says, stand beside them.
     pub full: bool,
+    /// What is set otherwise (`key=value`, as on the command line) for a method (`lors`), for a method with so many pairs
+    /// (`lors-500`, after the former) or for all train pairs (`full`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, Vec<String>>,
 }
 
 /// A way to have pairs.
@@ -52,6 +60,20 @@ impl Method {
         }
     }
 
+    /// The method of a name.
+    fn of_name(name: &str) -> Option<Self> {
+        let all = [
+            Method::Random,
+            Method::Herding,
+            Method::KCenter,
+            Method::Forgetting,
+            Method::Covmatch,
+            Method::MttVl,
+            Method::Lors,
+        ];
+        all.into_iter().find(|method| method.name() == name)
+    }
+
     /// The name in tables.
     pub fn title(self) -> &'static str {
         match self {
@@ -75,22 +97,46 @@ impl fmt::Display for Method {
 impl Default for CompareConfig {
     fn default() -> Self {
         let methods = vec![Method::Random, Method::Herding, Method::KCenter, Method::Covmatch];
-        Self { methods, pairs: vec![100, 500], full: true }
+        Self { methods, pairs: vec![100, 500], full: true, set: BTreeMap::new() }
     }
 }
 
 impl CompareConfig {
+    /// What is set otherwise for the cell of `method` with `pairs` pairs; what comes later counts.
+    pub(crate) fn settings(&self, method: Method, pairs: usize) -> Vec<String> {
+        let names = [method.to_string(), format!("{method}-{pairs}")];
+        names.iter().filter_map(|name| self.set.get(name)).flatten().cloned().collect()
+    }
+
+    /// What is set otherwise for training on everything.
+    pub(crate) fn full_settings(&self) -> &[String] {
+        self.set.get(FULL).map_or(&[], Vec::as_slice)
+    }
+
     pub(super) fn problem(&self) -> Option<String> {
         let sets = !self.methods.is_empty() && !self.pairs.is_empty();
         let nothing = "compare.methods and compare.pairs name no set, and compare.full is false: name what to compare";
+        let stranger = self.set.keys().find(|name| !names_cells(name));
         let small = self.pairs.iter().find(|&&pairs| pairs < 2);
         first([
             (!sets && !self.full).then(|| nothing.to_owned()),
             small.and_then(|small| require(false, "compare.pairs", "at least 2 each", small)),
             twice(&self.methods).map(|method| format!("compare.methods has {method} twice")),
             twice(&self.pairs).map(|pairs| format!("compare.pairs has {pairs} twice")),
+            stranger.map(|name| {
+                format!("compare.set has '{name}': name a method (lors), a method with its pairs (lors-500), or {FULL}")
+            }),
         ])
     }
+}
+
+/// Whether `name` is that of a method, of a cell, or of training on everything.
+fn names_cells(name: &str) -> bool {
+    let method = match name.rsplit_once('-') {
+        Some((method, pairs)) if pairs.parse::<usize>().is_ok() => method,
+        _ => name,
+    };
+    name == FULL || Method::of_name(method).is_some()
 }
 
 /// The first of `values` that stands there before.
@@ -109,6 +155,7 @@ mod tests {
         for name in all.split(' ') {
             let method: Method = serde_json::from_value(name.into()).unwrap();
             assert_eq!(method.name(), name);
+            assert_eq!(Method::of_name(name), Some(method));
         }
     }
 }

@@ -1,6 +1,10 @@
 //! How many threads the CPU kernels use.
 //!
-//! All parallel work runs on rayon's global pool, whose size is fixed the first time it is used.
+//! All parallel work runs on rayon's global pool, whose size is fixed the first time it is used. A thread outside of it
+//! that asks for parallel work sleeps until that is done, which costs three changes of threads each time, so
+//! [`set_threads`] makes the calling thread one of the pool's.
+
+use std::thread::available_parallelism;
 
 /// The pool already runs with another number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,16 +18,25 @@ pub struct ThreadsError {
     pub wanted: usize,
 }
 
-/// Fixes the size of the thread pool. 0 leaves the choice to rayon: all cores, or `RAYON_NUM_THREADS` if that is set.
+/// Fixes the size of the thread pool; 0 is all cores, or `RAYON_NUM_THREADS` if that is set.
+///
+/// The calling thread, which should live as long as there is parallel work, becomes one of the pool's. A pool of one
+/// thread has a thread of its own, so that any other thread may wait for it.
 pub fn set_threads(count: usize) -> Result<(), ThreadsError> {
-    if count == 0 {
-        return Ok(());
-    }
-    let built = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
+    let wanted = if count == 0 { default_threads() } else { count };
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(wanted);
+    let builder = if wanted > 1 { builder.use_current_thread() } else { builder };
+    let built = builder.build_global().is_ok();
     match threads() {
-        running if built.is_ok() || running == count => Ok(()),
-        running => Err(ThreadsError { running, wanted: count }),
+        running if built || count == 0 || running == count => Ok(()),
+        running => Err(ThreadsError { running, wanted }),
     }
+}
+
+/// What `RAYON_NUM_THREADS` says, or the number of cores.
+fn default_threads() -> usize {
+    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok()).filter(|&count| count > 0);
+    asked.unwrap_or_else(|| available_parallelism().map_or(1, |count| count.get()))
 }
 
 /// The size of the thread pool; starts it if nothing has yet.

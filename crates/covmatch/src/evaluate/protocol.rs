@@ -95,6 +95,8 @@ pub struct Run {
     pub chosen: Option<Recalls>,
     /// Epochs that were done by then.
     pub chosen_epochs: Option<usize>,
+    /// Validation recalls by then: what settings may be chosen by.
+    pub validation: Option<Recalls>,
     /// Mean loss of the last epoch.
     pub loss: f32,
 }
@@ -239,7 +241,7 @@ struct Training<'a> {
 struct Chosen {
     model: Model,
     epochs: usize,
-    avg: f64,
+    recalls: Recalls,
 }
 
 impl Training<'_> {
@@ -257,7 +259,7 @@ impl Training<'_> {
             if self.validates(epoch + 1) {
                 let recalls = EncodedGallery::new(self.experiment, &model, Split::Val)?.recalls();
                 progress(Progress::Validated { run: self.run, epochs: epoch + 1, recalls });
-                chosen = better(chosen, &model, epoch + 1, recalls.avg());
+                chosen = better(chosen, &model, epoch + 1, recalls);
             }
         }
         let last = EncodedGallery::new(self.experiment, &model, Split::Test)?.recalls();
@@ -266,7 +268,8 @@ impl Training<'_> {
             Some(chosen) => Some(EncodedGallery::new(self.experiment, &chosen.model, Split::Test)?.recalls()),
             None => None,
         };
-        Ok(Run { last, chosen: chosen_recalls, chosen_epochs: chosen.map(|chosen| chosen.epochs), loss })
+        let (chosen_epochs, validation) = chosen.map(|chosen| (chosen.epochs, chosen.recalls)).unzip();
+        Ok(Run { last, chosen: chosen_recalls, chosen_epochs, validation, loss })
     }
 
     /// A seed for this run alone.
@@ -314,9 +317,9 @@ impl Training<'_> {
 }
 
 /// The better of what was chosen and `model`; among equals the earlier one.
-fn better(chosen: Option<Chosen>, model: &Model, epochs: usize, avg: f64) -> Option<Chosen> {
+fn better(chosen: Option<Chosen>, model: &Model, epochs: usize, recalls: Recalls) -> Option<Chosen> {
     match chosen {
-        Some(chosen) if chosen.avg >= avg => Some(chosen),
-        _ => Some(Chosen { model: model.clone(), epochs, avg }),
+        Some(chosen) if chosen.recalls.avg() >= recalls.avg() => Some(chosen),
+        _ => Some(Chosen { model: model.clone(), epochs, recalls }),
     }
 }
