@@ -14,6 +14,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -32,8 +33,6 @@ def settings(args, method):
 
 
 def configured(path):
-    import tomllib
-
     with open(path, "rb") as file:
         return tomllib.load(file).get("compare", {}).get("set", {})
 
