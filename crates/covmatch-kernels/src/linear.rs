@@ -94,20 +94,27 @@ fn weight_gradient(dy: &FlexTensor, x: FlexTensor) -> FlexTensor {
     tensor(dw, &[columns(dy), columns(&x)])
 }
 
-/// The sum of the rows of `dY`.
+/// The sum of the rows of `dY`, in parts of the same rows, whatever the number of threads.
 fn bias_gradient(dy: &FlexTensor) -> FlexTensor {
-    const COLUMNS: usize = 256;
+    /// Rows of a part.
+    const ROWS: usize = 256;
     let cols = columns(dy);
+    let part = |rows: &[f32]| {
+        let mut sum = vec![0.0; cols];
+        add_rows(rows, &mut sum);
+        sum
+    };
+    let parts: Vec<f32> = values(dy).par_chunks(ROWS * cols).flat_map_iter(part).collect();
     let mut db = vec![0.0; cols];
-    db.par_chunks_mut(COLUMNS).enumerate().for_each(|(i, db)| sum_rows(values(dy), cols, i * COLUMNS, db));
+    add_rows(&parts, &mut db);
     tensor(db, &[cols])
 }
 
 vectorized! {
-    /// Adds columns `first ..` of the rows of `x` to `sum`.
-    fn sum_rows(x: &[f32], cols: usize, first: usize, sum: &mut [f32]) {
-        for row in x.chunks_exact(cols) {
-            for (s, x) in sum.iter_mut().zip(&row[first..]) {
+    /// Adds every row of `x` to `sum`.
+    fn add_rows(x: &[f32], sum: &mut [f32]) {
+        for row in x.chunks_exact(sum.len()) {
+            for (s, x) in sum.iter_mut().zip(row) {
                 *s += x;
             }
         }
