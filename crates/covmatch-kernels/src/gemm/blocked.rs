@@ -70,7 +70,7 @@ pub(super) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f
         let rows = split(m, row_tiles, task / panel_tiles);
         let panels = split(panels, panel_tiles, task % panel_tiles);
         // SAFETY: `split` gives each task its own rows and panels, all within C's m x n elements.
-        unsafe { tile(a, b, start, clamp, rows, panels, out, n) };
+        unsafe { Tile { a, b, start, clamp, rows, panels, c: out }.compute() };
     });
     c
 }
@@ -112,9 +112,17 @@ fn summed_parts(a: Matrix, b: Matrix, threads: usize) -> Vec<f32> {
             let part_a = Matrix { data: &a.data[k.start * a.col_stride..], cols: k.len(), ..a };
             let part_b = Matrix { data: &b.data[k.start * b.row_stride..], rows: k.len(), ..b };
             let mut c = uninit(m * n);
-            let panels = 0..n.div_ceil(PANEL);
+            let whole = Tile {
+                a: part_a,
+                b: part_b,
+                start: Start::Zero,
+                clamp: Clamp::NONE,
+                rows: 0..m,
+                panels: 0..n.div_ceil(PANEL),
+                c: SharedMut(c.as_mut_ptr()),
+            };
             // SAFETY: the whole of a freshly allocated C is this task's.
-            unsafe { tile(part_a, part_b, Start::Zero, Clamp::NONE, 0..m, panels, SharedMut(c.as_mut_ptr()), n) };
+            unsafe { whole.compute() };
             c
         })
         .collect();
@@ -131,55 +139,69 @@ fn lies_well(a: Matrix) -> bool {
     a.col_stride == 1 && !a.row_stride.is_multiple_of(1024)
 }
 
-/// Computes `rows` x `panels` of C.
-///
-/// # Safety
-/// The machine has AVX-512; `c` has `a.rows` rows of `n` elements, and those of `rows` x `panels` are the caller's.
-#[allow(clippy::too_many_arguments)]
-unsafe fn tile(
-    a: Matrix,
-    b: Matrix,
-    start: Start,
+/// A part of C, and what it is computed from.
+struct Tile<'a> {
+    a: Matrix<'a>,
+    b: Matrix<'a>,
+    start: Start<'a>,
     clamp: Clamp,
     rows: Range<usize>,
     panels: Range<usize>,
     c: SharedMut,
-    n: usize,
-) {
-    let k = a.cols;
-    let in_place = lies_well(a) || (a.col_stride == 1 && panels.len() == 1);
-    let step = block_steps(k);
-    let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
-    let mut packed_b = Aligned::new(step * PANEL);
-    let streamed = k <= SHORT && should_stream(c.0, n, a.rows * n);
-    let write = if streamed { micro::streamed_rows } else { micro::rows };
-    for k0 in (0..k).step_by(step) {
-        let kc = step.min(k - k0);
-        let (a_ptr, a_row) = if in_place {
-            (a.ptr(rows.start, k0), a.row_stride)
-        } else {
-            pack::rows(a, rows.clone(), k0..k0 + kc, &mut packed_a);
-            (packed_a.as_ptr(), kc)
-        };
-        for p in panels.clone() {
-            let cols = p * PANEL..((p + 1) * PANEL).min(n);
-            let width = micro::Width::of(cols.len());
-            pack::panel(b, k0..k0 + kc, cols.clone(), width.vectors() * 16, packed_b.values());
-            let init = match start {
-                _ if k0 > 0 => Init::Accumulate,
-                Start::Zero => Init::Zero,
-                Start::Bias(bias) => Init::Bias(bias[cols.clone()].as_ptr()),
+}
+
+impl Tile<'_> {
+    /// Computes `rows` x `panels` of C.
+    ///
+    /// # Safety
+    /// The machine has AVX-512; `c` has `a.rows` rows of `b.cols` elements, and those of the tile are the caller's.
+    unsafe fn compute(&self) {
+        let Self { a, b, ref rows, .. } = *self;
+        let (k, n) = (a.cols, b.cols);
+        let in_place = lies_well(a) || (a.col_stride == 1 && self.panels.len() == 1);
+        let step = block_steps(k);
+        let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
+        let mut packed_b = Aligned::new(step * PANEL);
+        let streamed = k <= SHORT && should_stream(self.c.0, n, a.rows * n);
+        let write = if streamed { micro::streamed_rows } else { micro::rows };
+        for k0 in (0..k).step_by(step) {
+            let steps = k0..(k0 + step).min(k);
+            let (a_ptr, a_row) = if in_place {
+                (a.ptr(rows.start, k0), a.row_stride)
+            } else {
+                pack::rows(a, rows.clone(), steps.clone(), &mut packed_a);
+                (packed_a.as_ptr(), steps.len())
             };
-            let clamp = if k0 + kc == k { clamp } else { Clamp::NONE };
-            // SAFETY: A's rows have kc elements from a_ptr, B's panel is packed [kc][width], and the rows of C from
-            // here on are this task's.
-            unsafe {
-                let c = c.at(rows.start * n + cols.start);
-                write(rows.len(), width, &[(0, 0)], kc, a_ptr, a_row, packed_b.values().as_ptr(), c, n, init, clamp);
+            for p in self.panels.clone() {
+                let cols = columns(p, n);
+                let width = micro::Width::of(cols.len());
+                pack::panel(b, steps.clone(), cols.clone(), width.vectors() * 16, packed_b.values());
+                let (init, clamp) = self.ends(&steps, &cols);
+                // SAFETY: A's rows have kc elements from a_ptr, B's panel is packed [kc][width], and the rows of C from
+                // here on are this task's.
+                unsafe {
+                    let (b, c) = (packed_b.values().as_ptr(), self.c.at(rows.start * n + cols.start));
+                    write(rows.len(), width, &[(0, 0)], steps.len(), a_ptr, a_row, b, c, n, init, clamp);
+                }
             }
         }
+        if streamed {
+            finish_streaming();
+        }
     }
-    if streamed {
-        finish_streaming();
+
+    /// What the accumulators of `cols` start from before `steps` of the reduction, and how they are clamped after them.
+    fn ends(&self, steps: &Range<usize>, cols: &Range<usize>) -> (Init, Clamp) {
+        let init = match self.start {
+            _ if steps.start > 0 => Init::Accumulate,
+            Start::Zero => Init::Zero,
+            Start::Bias(bias) => Init::Bias(bias[cols.clone()].as_ptr()),
+        };
+        (init, if steps.end == self.a.cols { self.clamp } else { Clamp::NONE })
     }
+}
+
+/// The columns of panel `p` of `n` columns.
+fn columns(p: usize, n: usize) -> Range<usize> {
+    p * PANEL..((p + 1) * PANEL).min(n)
 }
