@@ -298,12 +298,9 @@ pub struct BenchEncoderArgs {
     /// Measure one phase only, so that the peak memory is its own
     #[arg(long, value_name = "PHASE")]
     pub only: Option<Phase>,
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub json: bool,
-    /// Measure once for every line on stdin, for drivers that let programs take turns
-    #[arg(long, requires = "json")]
-    pub serve: bool,
+    /// Form of the report.
+    #[command(flatten)]
+    pub report: ReportArgs,
     /// Device and threads.
     #[command(flatten)]
     pub engine: EngineArgs,
@@ -342,15 +339,23 @@ pub struct BenchStepArgs {
     /// Steps before the timed ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub warmup: usize,
+    /// Form of the report.
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// Device and threads.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+}
+
+/// How a benchmark reports.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ReportArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
     /// Measure once for every line on stdin, for drivers that let programs take turns
     #[arg(long, requires = "json")]
     pub serve: bool,
-    /// Device and threads.
-    #[command(flatten)]
-    pub engine: EngineArgs,
 }
 
 /// What is timed.

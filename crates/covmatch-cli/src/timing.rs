@@ -1,6 +1,11 @@
-//! The time of repeated work.
+//! The time of repeated work, and how it is shown.
 
 use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::args::ReportArgs;
+use crate::console::serve;
 
 /// Runs `work` `warmup + iterations` times and returns the median seconds of the last `iterations` runs.
 ///
@@ -30,6 +35,24 @@ pub fn median(mut values: Vec<f64>) -> f64 {
         0 => f64::NAN,
         n if n % 2 == 1 => values[half],
         _ => (values[half - 1] + values[half]) / 2.0,
+    }
+}
+
+/// What a benchmark found.
+pub trait Measured {
+    /// For programs.
+    fn json(&self) -> Value;
+    /// For people.
+    fn text(&self) -> String;
+}
+
+/// Measures once and returns the findings as text or JSON, or measures and answers as long as lines come on stdin.
+pub fn report<M: Measured>(form: ReportArgs, mut measure: impl FnMut() -> anyhow::Result<M>) -> anyhow::Result<String> {
+    let json = |found: M| format!("{}\n", found.json());
+    match (form.serve, form.json) {
+        (true, _) => serve(|| measure().map(json)).map(|()| String::new()),
+        (false, true) => measure().map(json),
+        (false, false) => measure().map(|found| found.text()),
     }
 }
 

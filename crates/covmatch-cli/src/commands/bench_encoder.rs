@@ -13,9 +13,9 @@ use covmatch_kernels::simd;
 use serde_json::{Map, Value};
 
 use crate::args::{BenchEncoderArgs, Phase};
-use crate::console::{progress, serve, table};
+use crate::console::{progress, table};
 use crate::network::{Input, Kind, Network, parameters_with_gradient, uniform};
-use crate::timing::median_seconds;
+use crate::timing::{self, Measured, median_seconds};
 
 /// Measures what `args` ask for.
 pub fn run(args: &BenchEncoderArgs) -> anyhow::Result<String> {
@@ -27,13 +27,8 @@ pub fn run(args: &BenchEncoderArgs) -> anyhow::Result<String> {
     let input = case.input(&network, &device);
     let bench = Bench { args, network, input, device };
     let flops = bench.forward_flops().with_context(|| format!("cannot run {}", args.name))?;
-    let report = || Ok(Report { args, case, times: bench.times()?, flops, base, peak: peak_memory() });
-    let json = |report: anyhow::Result<Report<'_>>| Ok(format!("{}\n", report?.json()));
-    match (args.serve, args.json) {
-        (true, _) => serve(|| json(report())).map(|()| String::new()),
-        (false, true) => json(report()),
-        (false, false) => Ok(report()?.text()),
-    }
+    let measure = || Ok(Report { args, case, times: bench.times()?, flops, base, peak: peak_memory() });
+    timing::report(args.report, measure)
 }
 
 /// The shape of the input.
@@ -183,7 +178,9 @@ impl Report<'_> {
         let seconds = self.times.iter().find(|(phase, _)| *phase == Phase::Forward)?.1;
         Some(self.flops as f64 / seconds / 1e9)
     }
+}
 
+impl Measured for Report<'_> {
     fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);

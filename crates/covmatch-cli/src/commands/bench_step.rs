@@ -17,12 +17,12 @@ use covmatch::encoders::{Mode, TextEncoder, image, text};
 use covmatch::engine::{Seed, peak_memory, set_threads, threads};
 use covmatch::losses::info_nce;
 use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TextLevel, TrainRates};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::BenchStepArgs;
-use crate::console::{progress, serve, table};
+use crate::console::{progress, table};
 use crate::network::uniform;
-use crate::timing::{median, median_seconds};
+use crate::timing::{self, Measured, median, median_seconds};
 
 /// Measures what `args` ask for.
 pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
@@ -31,16 +31,11 @@ pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
     progress(&format!("{} + {} ...", args.image_encoder, args.text_encoder));
     let mut bench = Bench::new(args, &device)?;
     let flops = step_flops(args, &device)?;
-    let mut report = || {
+    let measure = || {
         let (phases, peak) = (bench.phases(args)?, peak_memory());
         anyhow::Ok(Report { args, phases, flops, sgemm: sgemm_flops_per_second(&device)?, peak })
     };
-    let json = |report: anyhow::Result<Report<'_>>| Ok(format!("{}\n", report?.json()));
-    match (args.serve, args.json) {
-        (true, _) => serve(|| json(report())).map(|()| String::new()),
-        (false, true) => json(report()),
-        (false, false) => Ok(report()?.text()),
-    }
+    timing::report(args.report, measure)
 }
 
 /// Seconds of the phases of a step.
@@ -243,8 +238,10 @@ impl Report<'_> {
     fn peak_mb(&self) -> Option<f64> {
         self.peak.map(|bytes| bytes as f64 / 1e6)
     }
+}
 
-    fn json(&self) -> serde_json::Value {
+impl Measured for Report<'_> {
+    fn json(&self) -> Value {
         let BenchStepArgs { image_encoder, text_encoder, real, synthetic, size, tokens, width, .. } = self.args;
         let rate = self.flops / self.phases.step();
         json!({
