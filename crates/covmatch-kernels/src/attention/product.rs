@@ -65,24 +65,13 @@ pub(super) unsafe fn product(
         let c = unsafe { c.add(first) };
         #[cfg(target_arch = "x86_64")]
         if level() == Level::Avx512 {
-            use crate::gemm::{Clamp, micro};
-            let (width, start) = (micro::Width::of(cols), micro::Init::Zero);
+            use crate::gemm::Clamp;
+            use crate::gemm::micro::{Init, Rows, Width};
+            let (width, init, clamp) = (Width::of(cols), Init::Zero, Clamp::NONE);
+            let (a, b) = (a.as_ptr(), panel.as_ptr());
+            let rows = Rows { n: m, width, kc: k, a, a_row: a_stride, b, c, c_row: c_stride, init, clamp };
             // SAFETY: A's rows and the panel are bounded above, C's are the caller's duty; the level is AVX-512.
-            unsafe {
-                micro::rows(
-                    m,
-                    width,
-                    &[(0, 0)],
-                    k,
-                    a.as_ptr(),
-                    a_stride,
-                    panel.as_ptr(),
-                    c,
-                    c_stride,
-                    start,
-                    Clamp::NONE,
-                );
-            }
+            unsafe { rows.compute() };
             continue;
         }
         for first_row in (0..m).step_by(ROWS) {

@@ -163,7 +163,6 @@ impl Tile<'_> {
         let mut packed_a = if in_place { Vec::new() } else { uninit(rows.len() * step) };
         let mut packed_b = Aligned::new(step * PANEL);
         let streamed = k <= SHORT && should_stream(self.c.0, n, a.rows * n);
-        let write = if streamed { micro::streamed_rows } else { micro::rows };
         for k0 in (0..k).step_by(step) {
             let steps = k0..(k0 + step).min(k);
             let (a_ptr, a_row) = if in_place {
@@ -181,7 +180,9 @@ impl Tile<'_> {
                 // here on are this task's.
                 unsafe {
                     let (b, c) = (packed_b.values().as_ptr(), self.c.at(rows.start * n + cols.start));
-                    write(rows.len(), width, &[(0, 0)], steps.len(), a_ptr, a_row, b, c, n, init, clamp);
+                    let (n, kc, c_row) = (rows.len(), steps.len(), n);
+                    let rows = micro::Rows { n, width, kc, a: a_ptr, a_row, b, c, c_row, init, clamp };
+                    if streamed { rows.stream() } else { rows.compute() }
                 }
             }
         }

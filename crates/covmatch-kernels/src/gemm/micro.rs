@@ -1,12 +1,11 @@
 //! The AVX-512 micro-kernel: a few rows of C by up to 64 columns, held in registers over a run of the reduction.
 //!
 //! ```text
-//! C[i, ..] (+)= sum over taps (s, t), over l < kc:  a[s + i * a_row + l] * b[t + l * width ..][..width]
+//! C[i, ..] (+)= sum over l < kc:  a[i * a_row + l] * b[l * width ..][..width]
 //! ```
-//! A plain matrix product has the single tap `(0, 0)`. A k x k convolution of channels-last pixels has k^2 taps: the
-//! input pixel under each position of the kernel, and that position's weights.
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use super::Clamp;
 
@@ -57,122 +56,103 @@ enum Store {
     Streamed,
 }
 
-/// Computes `n` rows of C, `a_row` elements apart in A and `c_row` in C, in blocks that fit the registers.
-///
-/// # Safety
-/// The machine has AVX-512F. For every row and tap, A has `kc` readable elements and the packed panel `kc` rows of
-/// `16 * width.vectors()`; C's `n` rows of the panel's columns are writable and, for [`Init::Accumulate`], hold values.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn rows(
-    n: usize,
-    width: Width,
-    taps: &[(usize, usize)],
-    kc: usize,
-    a: *const f32,
-    a_row: usize,
-    b: *const f32,
-    c: *mut f32,
-    c_row: usize,
-    init: Init,
-    clamp: Clamp,
-) {
-    // SAFETY: the caller's duty.
-    unsafe { blocks(n, width, taps, kc, a, a_row, b, c, c_row, init, clamp, Store::Cached) }
+/// Rows of C by a panel of columns, and what they are computed from.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    /// Rows.
+    pub(crate) n: usize,
+    /// Columns.
+    pub(crate) width: Width,
+    /// Steps of the reduction.
+    pub(crate) kc: usize,
+    /// A: `n` rows of `kc` elements.
+    pub(crate) a: *const f32,
+    /// Elements from one row of A to the next.
+    pub(crate) a_row: usize,
+    /// The packed panel: `kc` rows of `16 * width.vectors()`.
+    pub(crate) b: *const f32,
+    /// C: `n` rows of the panel's columns.
+    pub(crate) c: *mut f32,
+    /// Elements from one row of C to the next.
+    pub(crate) c_row: usize,
+    /// What the accumulators start from.
+    pub(crate) init: Init,
+    /// What the sums are clamped to.
+    pub(crate) clamp: Clamp,
 }
 
-/// Like [`rows`], with a C that is written past the caches (see [`stream`](super::stream)).
-///
-/// # Safety
-/// As [`rows`]; moreover every vector of C is one cache line, and `init` is not [`Init::Accumulate`].
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn streamed_rows(
-    n: usize,
-    width: Width,
-    taps: &[(usize, usize)],
-    kc: usize,
-    a: *const f32,
-    a_row: usize,
-    b: *const f32,
-    c: *mut f32,
-    c_row: usize,
-    init: Init,
-    clamp: Clamp,
-) {
-    // SAFETY: the caller's duty.
-    unsafe { blocks(n, width, taps, kc, a, a_row, b, c, c_row, init, clamp, Store::Streamed) }
-}
+impl Rows {
+    /// Computes the rows.
+    ///
+    /// # Safety
+    /// The machine has AVX-512F; A and the panel are readable, C is writable and, for [`Init::Accumulate`], holds values.
+    pub(crate) unsafe fn compute(self) {
+        // SAFETY: the caller's duty.
+        unsafe { self.blocks(Store::Cached) }
+    }
 
-/// # Safety
-/// As [`rows`] or [`streamed_rows`].
-#[allow(clippy::too_many_arguments)]
-unsafe fn blocks(
-    n: usize,
-    width: Width,
-    taps: &[(usize, usize)],
-    kc: usize,
-    a: *const f32,
-    a_row: usize,
-    b: *const f32,
-    c: *mut f32,
-    c_row: usize,
-    init: Init,
-    clamp: Clamp,
-    store: Store,
-) {
-    // Rows a block: the accumulators, one row of B and one broadcast fit the 32 registers.
-    let most = [0, 12, 12, 8, 6][width.vectors];
-    let mut row = 0;
-    while row < n {
-        let left = n - row;
-        let block = left.div_ceil(left.div_ceil(most));
-        // SAFETY: rows `row .. row + block` are among the n rows that the caller vouches for.
-        unsafe {
-            let (a, c) = (a.add(row * a_row), c.add(row * c_row));
-            let args = (taps, kc, a, a_row, b, c, c_row, init, clamp, store, width.last);
-            match width.vectors {
-                1 => dispatch_rows::<1>(block, args),
-                2 => dispatch_rows::<2>(block, args),
-                3 => dispatch_rows::<3>(block, args),
-                _ => dispatch_rows::<4>(block, args),
+    /// Like [`compute`](Self::compute), with a C that is written past the caches (see [`stream`](super::stream)).
+    ///
+    /// # Safety
+    /// As there; moreover every vector of C is one cache line, and `init` is not [`Init::Accumulate`].
+    pub(crate) unsafe fn stream(self) {
+        // SAFETY: the caller's duty.
+        unsafe { self.blocks(Store::Streamed) }
+    }
+
+    /// # Safety
+    /// As [`compute`](Self::compute) or [`stream`](Self::stream).
+    unsafe fn blocks(self, store: Store) {
+        for rows in blocks(self.n, [0, 12, 12, 8, 6][self.width.vectors]) {
+            // SAFETY: the block's rows are among those that the caller vouches for.
+            unsafe {
+                let (a, c) = (self.a.add(rows.start * self.a_row), self.c.add(rows.start * self.c_row));
+                let block = Rows { n: rows.len(), a, c, ..self };
+                dispatch!(tile, rows.len(), self.width.vectors, (block, store));
             }
         }
-        row += block;
     }
 }
 
-type Args<'a> = (&'a [(usize, usize)], usize, *const f32, usize, *const f32, *mut f32, usize, Init, Clamp, Store, u16);
+/// Cuts `n` rows into nearly equal blocks of at most `most`: as many as the accumulators, one row of B and one broadcast
+/// leave room for in the 32 registers.
+pub(crate) fn blocks(n: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut row = 0;
+    std::iter::from_fn(move || {
+        let left = n - row;
+        let block = row..row + left.div_ceil(left.div_ceil(most).max(1));
+        row = block.end;
+        (left > 0).then_some(block)
+    })
+}
 
-/// # Safety
-/// As [`rows`].
-#[inline(always)]
-unsafe fn dispatch_rows<const NV: usize>(block: usize, args: Args) {
-    // SAFETY: the caller's duty.
-    unsafe {
-        match block {
-            1 => tile::<1, NV>(args),
-            2 => tile::<2, NV>(args),
-            3 => tile::<3, NV>(args),
-            4 => tile::<4, NV>(args),
-            5 => tile::<5, NV>(args),
-            6 => tile::<6, NV>(args),
-            7 => tile::<7, NV>(args),
-            8 => tile::<8, NV>(args),
-            9 => tile::<9, NV>(args),
-            10 => tile::<10, NV>(args),
-            11 => tile::<11, NV>(args),
-            _ => tile::<12, NV>(args),
+/// Calls `tile::<ROWS, VECTORS>(args)`, compiled for every size of a block.
+macro_rules! dispatch {
+    ($tile:ident, $rows:expr, $vectors:expr, $args:expr) => {
+        match $vectors {
+            1 => dispatch!(@rows $tile, 1, $rows, $args, 1 2 3 4 5 6 7 8 9 10 11, 12),
+            2 => dispatch!(@rows $tile, 2, $rows, $args, 1 2 3 4 5 6 7 8 9 10 11, 12),
+            3 => dispatch!(@rows $tile, 3, $rows, $args, 1 2 3 4 5 6 7, 8),
+            _ => dispatch!(@rows $tile, 4, $rows, $args, 1 2 3 4 5, 6),
         }
-    }
+    };
+    (@rows $tile:ident, $vectors:literal, $rows:expr, $args:expr, $($size:literal)*, $largest:literal) => {
+        match $rows {
+            $($size => $tile::<$size, $vectors>($args),)*
+            _ => $tile::<$largest, $vectors>($args),
+        }
+    };
 }
+pub(crate) use dispatch;
 
 /// One block of `MR` rows by `NV` vectors.
 ///
 /// # Safety
-/// As [`rows`].
+/// As [`Rows::compute`] or [`Rows::stream`].
 #[target_feature(enable = "avx512f")]
-unsafe fn tile<const MR: usize, const NV: usize>(args: Args) {
-    let (taps, kc, a, a_row, b, c, c_row, init, clamp, store, last) = args;
-    let mask = |j: usize| if j + 1 == NV { last } else { 0xffff };
+unsafe fn tile<const MR: usize, const NV: usize>((block, store): (Rows, Store)) {
+    let Rows { width, kc, a, a_row, b, c, c_row, init, clamp, .. } = block;
+    let mask = |j: usize| if j + 1 == NV { width.last } else { 0xffff };
     let mut acc = [[_mm512_setzero_ps(); NV]; MR];
     // SAFETY: the caller vouches for every address below.
     unsafe {
@@ -186,26 +166,23 @@ unsafe fn tile<const MR: usize, const NV: usize>(args: Args) {
             // C is added at the end: until then its lines are on their way.
             Init::Accumulate => each::<MR, NV>(|i, j| _mm_prefetch::<_MM_HINT_T0>(column(i, j).cast())),
         }
-        for &(a_tap, b_tap) in taps {
-            let (a, b) = (a.add(a_tap), b.add(b_tap));
-            let mut step = |l: usize| {
-                let vb: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(b.add(16 * (l * NV + j))));
-                for (i, row) in acc.iter_mut().enumerate() {
-                    let va = _mm512_set1_ps(*a.add(i * a_row + l));
-                    for (v, vb) in row.iter_mut().zip(vb) {
-                        *v = _mm512_fmadd_ps(va, vb, *v);
-                    }
+        let mut step = |l: usize| {
+            let vb: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(b.add(16 * (l * NV + j))));
+            for (i, row) in acc.iter_mut().enumerate() {
+                let va = _mm512_set1_ps(*a.add(i * a_row + l));
+                for (v, vb) in row.iter_mut().zip(vb) {
+                    *v = _mm512_fmadd_ps(va, vb, *v);
                 }
-            };
-            let unrolled = kc / 4 * 4;
-            for l in (0..unrolled).step_by(4) {
-                step(l);
-                step(l + 1);
-                step(l + 2);
-                step(l + 3);
             }
-            (unrolled..kc).for_each(step);
+        };
+        let unrolled = kc / 4 * 4;
+        for l in (0..unrolled).step_by(4) {
+            step(l);
+            step(l + 1);
+            step(l + 2);
+            step(l + 3);
         }
+        (unrolled..kc).for_each(step);
         if let Init::Accumulate = init {
             each::<MR, NV>(|i, j| acc[i][j] = _mm512_add_ps(acc[i][j], _mm512_maskz_loadu_ps(mask(j), column(i, j))));
         }

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use crate::gemm::Clamp;
-use crate::gemm::micro::{Init, Width};
+use crate::gemm::micro::{Init, Width, blocks, dispatch};
 
 /// A run of the reduction: `taps` source pixels a row, `kc` channels of each, and the matching rows of a packed panel.
 #[derive(Clone, Copy)]
@@ -26,69 +26,37 @@ pub(super) struct Reduction<'a> {
     pub(super) panel: *const f32,
 }
 
-/// Computes all rows of `reduction` into the pixels `destinations`, `channel` elements on, in blocks that fit the registers.
+/// Pixels by a panel of channels, and what they are computed from.
 ///
 /// ```text
 /// C[row, ..] (+)= sum over taps, over l < kc:  source[tap, row][channel + l] * panel[tap][l][..]
 /// ```
-/// # Safety
-/// The machine has AVX-512F. Every source has `channel + kc` readable elements, the panel what the reduction says, and
-/// every destination is writable for the panel's columns and holds values for [`Init::Accumulate`].
-pub(super) unsafe fn rows(
-    reduction: Reduction,
-    width: Width,
-    destinations: &[*mut f32],
-    channel: usize,
-    init: Init,
-    clamp: Clamp,
-) {
-    let n = destinations.len();
-    // Rows a block: accumulators fit the vector registers and row pointers the general ones.
-    let most = [0, 10, 8, 8, 6][width.vectors()];
-    let mut row = 0;
-    while row < n {
-        let left = n - row;
-        let block = left.div_ceil(left.div_ceil(most));
-        // SAFETY: the caller's duty; the rows of the block are among the table's.
-        unsafe {
-            match width.vectors() {
-                1 => dispatch::<1>(block, row, reduction, width, destinations, channel, init, clamp),
-                2 => dispatch::<2>(block, row, reduction, width, destinations, channel, init, clamp),
-                3 => dispatch::<3>(block, row, reduction, width, destinations, channel, init, clamp),
-                _ => dispatch::<4>(block, row, reduction, width, destinations, channel, init, clamp),
-            }
-        }
-        row += block;
-    }
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    /// What is summed.
+    pub(super) reduction: Reduction<'a>,
+    /// Channels of the panel.
+    pub(super) width: Width,
+    /// Pixels of the result.
+    pub(super) destinations: &'a [*mut f32],
+    /// The panel's first channel in a pixel.
+    pub(super) channel: usize,
+    /// What the accumulators start from.
+    pub(super) init: Init,
+    /// What the sums are clamped to.
+    pub(super) clamp: Clamp,
 }
 
-/// # Safety
-/// As [`rows`].
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn dispatch<const NV: usize>(
-    block: usize,
-    row: usize,
-    reduction: Reduction,
-    width: Width,
-    destinations: &[*mut f32],
-    channel: usize,
-    init: Init,
-    clamp: Clamp,
-) {
-    // SAFETY: the caller's duty.
-    unsafe {
-        match block {
-            1 => tile::<1, NV>(row, reduction, width, destinations, channel, init, clamp),
-            2 => tile::<2, NV>(row, reduction, width, destinations, channel, init, clamp),
-            3 => tile::<3, NV>(row, reduction, width, destinations, channel, init, clamp),
-            4 => tile::<4, NV>(row, reduction, width, destinations, channel, init, clamp),
-            5 => tile::<5, NV>(row, reduction, width, destinations, channel, init, clamp),
-            6 => tile::<6, NV>(row, reduction, width, destinations, channel, init, clamp),
-            7 => tile::<7, NV>(row, reduction, width, destinations, channel, init, clamp),
-            8 => tile::<8, NV>(row, reduction, width, destinations, channel, init, clamp),
-            9 => tile::<9, NV>(row, reduction, width, destinations, channel, init, clamp),
-            _ => tile::<10, NV>(row, reduction, width, destinations, channel, init, clamp),
+impl Rows<'_> {
+    /// Computes the pixels, in blocks that fit the registers: accumulators the vector ones, pointers the general ones.
+    ///
+    /// # Safety
+    /// The machine has AVX-512F. Every source has `channel + kc` readable elements, the panel what the reduction says,
+    /// and every destination is writable for the panel's columns and holds values for [`Init::Accumulate`].
+    pub(super) unsafe fn compute(&self) {
+        for rows in blocks(self.destinations.len(), [0, 10, 8, 8, 6][self.width.vectors()]) {
+            // SAFETY: the caller's duty; the rows of the block are among the table's.
+            unsafe { dispatch!(tile, rows.len(), self.width.vectors(), (self, rows.start)) }
         }
     }
 }
@@ -96,17 +64,10 @@ unsafe fn dispatch<const NV: usize>(
 /// One block of `MR` rows by `NV` vectors.
 ///
 /// # Safety
-/// As [`rows`], for rows `row .. row + MR`.
+/// As [`Rows::compute`], for rows `row .. row + MR`.
 #[target_feature(enable = "avx512f")]
-unsafe fn tile<const MR: usize, const NV: usize>(
-    row: usize,
-    reduction: Reduction,
-    width: Width,
-    destinations: &[*mut f32],
-    channel: usize,
-    init: Init,
-    clamp: Clamp,
-) {
+unsafe fn tile<const MR: usize, const NV: usize>((rows, row): (&Rows, usize)) {
+    let Rows { reduction, width, destinations, channel, init, clamp } = *rows;
     let Reduction { sources, row_count, channel: source_channel, kc, tap_weights, panel } = reduction;
     let mask = |j: usize| if j + 1 == NV { width.last() } else { 0xffff };
     let mut acc = [[_mm512_setzero_ps(); NV]; MR];
@@ -162,64 +123,39 @@ unsafe fn tile<const MR: usize, const NV: usize>(
     }
 }
 
-/// Adds the outer products of source pixels and gradient pixels to `sum` `[channels][16 * width.vectors()]`:
+/// Outer products of source pixels and gradient pixels, and the sum that they are added to:
 ///
 /// ```text
 /// sum[i, ..] += sum over pixels p:  sources[p][channel + i] * gradient[p * gradient_row ..][..columns]
 /// ```
-/// # Safety
-/// The machine has AVX-512F. Every source has `channel + channels` readable elements, every row of the gradient the
-/// panel's columns, and `sum` has `channels` rows.
-#[allow(clippy::too_many_arguments)]
-pub(super) unsafe fn outer_products(
-    channels: usize,
-    width: Width,
-    sources: &[*const f32],
-    channel: usize,
-    gradient: *const f32,
-    gradient_row: usize,
-    sum: *mut f32,
-) {
-    let most = [0, 12, 12, 8, 6][width.vectors()];
-    let mut i = 0;
-    while i < channels {
-        let left = channels - i;
-        let block = left.div_ceil(left.div_ceil(most));
-        let args = (sources, channel + i, gradient, gradient_row, sum.wrapping_add(i * 16 * width.vectors()), width);
-        // SAFETY: the caller's duty; channels i .. i + block are among the given.
-        unsafe {
-            match width.vectors() {
-                1 => dispatch_outer::<1>(block, args),
-                2 => dispatch_outer::<2>(block, args),
-                3 => dispatch_outer::<3>(block, args),
-                _ => dispatch_outer::<4>(block, args),
-            }
-        }
-        i += block;
-    }
+#[derive(Clone, Copy)]
+pub(super) struct OuterProducts<'a> {
+    /// Channels of the sources that take part.
+    pub(super) channels: usize,
+    /// Columns of the gradient.
+    pub(super) width: Width,
+    /// Source pixels.
+    pub(super) sources: &'a [*const f32],
+    /// The first channel.
+    pub(super) channel: usize,
+    /// The first gradient pixel.
+    pub(super) gradient: *const f32,
+    /// Elements from one gradient pixel to the next.
+    pub(super) gradient_row: usize,
+    /// `[channels][16 * width.vectors()]`.
+    pub(super) sum: *mut f32,
 }
 
-type OuterArgs<'a> = (&'a [*const f32], usize, *const f32, usize, *mut f32, Width);
-
-/// # Safety
-/// As [`outer_products`].
-#[inline(always)]
-unsafe fn dispatch_outer<const NV: usize>(block: usize, args: OuterArgs) {
-    // SAFETY: the caller's duty.
-    unsafe {
-        match block {
-            1 => outer_tile::<1, NV>(args),
-            2 => outer_tile::<2, NV>(args),
-            3 => outer_tile::<3, NV>(args),
-            4 => outer_tile::<4, NV>(args),
-            5 => outer_tile::<5, NV>(args),
-            6 => outer_tile::<6, NV>(args),
-            7 => outer_tile::<7, NV>(args),
-            8 => outer_tile::<8, NV>(args),
-            9 => outer_tile::<9, NV>(args),
-            10 => outer_tile::<10, NV>(args),
-            11 => outer_tile::<11, NV>(args),
-            _ => outer_tile::<12, NV>(args),
+impl OuterProducts<'_> {
+    /// Adds them.
+    ///
+    /// # Safety
+    /// The machine has AVX-512F. Every source has `channel + channels` readable elements, every row of the gradient the
+    /// panel's columns, and `sum` has `channels` rows.
+    pub(super) unsafe fn add(&self) {
+        for block in blocks(self.channels, [0, 12, 12, 8, 6][self.width.vectors()]) {
+            // SAFETY: the caller's duty; the channels of the block are among the given.
+            unsafe { dispatch!(outer_tile, block.len(), self.width.vectors(), (self, block.start)) }
         }
     }
 }
@@ -227,11 +163,11 @@ unsafe fn dispatch_outer<const NV: usize>(block: usize, args: OuterArgs) {
 /// One block of `MR` channels by `NV` vectors.
 ///
 /// # Safety
-/// As [`outer_products`].
+/// As [`OuterProducts::add`], for channels `first .. first + MR`.
 #[target_feature(enable = "avx512f")]
-unsafe fn outer_tile<const MR: usize, const NV: usize>(args: OuterArgs) {
-    let (sources, channel, gradient, gradient_row, sum, width) = args;
-    let last = width.last();
+unsafe fn outer_tile<const MR: usize, const NV: usize>((products, first): (&OuterProducts, usize)) {
+    let OuterProducts { width, sources, channel, gradient, gradient_row, sum, .. } = *products;
+    let (channel, sum, last) = (channel + first, sum.wrapping_add(first * 16 * NV), width.last());
     // SAFETY: the caller vouches for every address below.
     unsafe {
         let mut acc: [[__m512; NV]; MR] =

@@ -27,7 +27,7 @@ use rayon::prelude::*;
 use super::geometry::{Geometry, Grid};
 use crate::gemm::micro::Init;
 use crate::gemm::{Clamp, SharedMut, uninit};
-use micro::Reduction;
+use micro::{Reduction, Rows};
 use pack::Packed;
 use sources::{Pixels, Sources};
 pub(super) use weight_gradient::weight_gradient;
@@ -135,7 +135,7 @@ impl Output<'_> {
     /// # Safety
     /// Every source has `depth` readable elements, and the destinations are this task's pixels.
     unsafe fn compute(&self, group: usize, packed: &Packed, depth: usize, taps: &[usize], strip: &Strip) {
-        let (runs, rows) = (runs(taps.len(), depth), strip.destinations.len());
+        let (runs, row_count) = (runs(taps.len(), depth), strip.destinations.len());
         for panel in 0..packed.panels() {
             let (column, width, values) = packed.panel(group, panel);
             let column = group * self.breadth + column;
@@ -147,16 +147,18 @@ impl Output<'_> {
                 };
                 let offset = |tap: &usize| (tap * depth + channels.start) * width.vectors() * 16;
                 let reduction = Reduction {
-                    sources: &strip.sources.table[tap_run.start * rows..tap_run.end * rows],
-                    row_count: rows,
+                    sources: &strip.sources.table[tap_run.start * row_count..tap_run.end * row_count],
+                    row_count,
                     channel: channels.start,
                     kc: channels.len(),
                     tap_weights: &taps[tap_run.clone()].iter().map(offset).collect::<Vec<_>>(),
                     panel: values.as_ptr(),
                 };
                 let clamp = if i + 1 == runs.len() { self.clamp } else { Clamp::NONE };
+                let destinations = &strip.destinations;
+                let rows = Rows { reduction, width, destinations, channel: column, init, clamp };
                 // SAFETY: the caller's duty; the panel has `depth` rows for every tap.
-                unsafe { micro::rows(reduction, width, &strip.destinations, column, init, clamp) };
+                unsafe { rows.compute() };
             }
         }
     }

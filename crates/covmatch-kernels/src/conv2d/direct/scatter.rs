@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::conv2d::geometry::Geometry;
 use crate::gemm::Clamp;
-use crate::gemm::micro::{self, Init, PANEL, Width};
+use crate::gemm::micro::{Init, PANEL, Rows, Width};
 use crate::gemm::uninit;
 
 /// `dx` from `dy`, without groups.
@@ -67,11 +67,12 @@ fn window_values(g: &Geometry, dy: &[f32], panels: &[(Width, Vec<f32>)], windows
     let len = window_len(g);
     windows.resize(g.ow * len, 0.0);
     for (i, (width, panel)) in panels.iter().enumerate() {
-        let out = windows[i * PANEL..].as_mut_ptr();
-        let (a, b) = (dy.as_ptr(), panel.as_ptr());
+        let (a, b, c) = (dy.as_ptr(), panel.as_ptr(), windows[i * PANEL..].as_mut_ptr());
+        let (width, init, clamp) = (*width, Init::Zero, Clamp::NONE);
+        let rows = Rows { n: g.ow, width, kc: g.co, a, a_row: g.co, b, c, c_row: len, init, clamp };
         // SAFETY: dy has ow rows of co values, the panel co rows of the width, and `windows` ow rows of `len` values
         // that include the panel's columns.
-        unsafe { micro::rows(g.ow, *width, &[(0, 0)], g.co, a, g.co, b, out, len, Init::Zero, Clamp::NONE) };
+        unsafe { rows.compute() };
     }
 }
 

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::micro::OuterProducts;
 use super::sources::{Pixels, Sources};
-use super::{micro, taps_are_rows};
+use super::taps_are_rows;
 use crate::conv2d::geometry::Geometry;
 use crate::gemm::micro::{PANEL, Width};
 use crate::gemm::{SharedMut, transpose, uninit};
@@ -118,10 +119,12 @@ fn unit_sum(
             gradient
         };
         for (sources, sum) in sources.table.chunks_exact(strip.len()).zip(sum.chunks_exact_mut(tap_size)) {
-            let (gradient, sum) = (gradient.as_ptr(), sum.as_mut_ptr());
+            let (gradient, gradient_row, sum) = (gradient.as_ptr(), cols.len(), sum.as_mut_ptr());
+            let products =
+                OuterProducts { channels: depth.len(), width, sources, channel, gradient, gradient_row, sum };
             // SAFETY: sources have the unit's depth, the gradient has the strip's pixels with the unit's columns, and
             // `sum` has `depth` rows of the panel's width.
-            unsafe { micro::outer_products(depth.len(), width, sources, channel, gradient, cols.len(), sum) };
+            unsafe { products.add() };
         }
     }
     sum
