@@ -1,10 +1,13 @@
 //! `covmatch compare` on the built-in dataset and encoders: killed, run again, shared, refused.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use program::{covmatch_with, fail, succeed};
 use serde_json::Value;
 
 const PRESET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/compare-scenes.toml");
@@ -32,28 +35,9 @@ const SMALL: [&str; 15] = [
 const CELLS: [&str; 4] = ["random-4", "herding-4", "covmatch-4", "full"];
 
 fn compare(out: &Path, words: &[&str]) -> Command {
-    let mut program = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
-    program.stdout(Stdio::piped()).stderr(Stdio::piped());
-    program.args(["compare", PRESET, "--out"]).arg(out);
-    for pair in SMALL {
-        program.args(["--set", pair]);
-    }
-    program.args(words);
+    let mut program = covmatch_with(&["compare", PRESET], SMALL);
+    program.arg("--out").arg(out).args(words);
     program
-}
-
-fn succeed(mut command: Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-/// What a command that must fail with `code` says.
-fn fail(mut command: Command, code: i32) -> String {
-    let output = command.output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    text
 }
 
 /// The table as programs read it, without what depends on the machine's speed.

@@ -1,9 +1,13 @@
 //! Runs of the program that are killed, resumed, evaluated: on the built-in dataset and encoders.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use program::{covmatch, covmatch_with, set, succeed};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
 
@@ -20,19 +24,8 @@ const SMALL: [&str; 9] = [
     "evaluate.runs=2",
 ];
 
-fn covmatch() -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 fn small(command: &str, words: &[&str]) -> Command {
-    let mut program = covmatch();
-    program.arg(command).args(words).arg(DEMO);
-    for pair in SMALL {
-        program.args(["--set", pair]);
-    }
-    program
+    covmatch_with(&[&[command], words, &[DEMO]].concat(), SMALL)
 }
 
 fn distill(out: &Path) -> Command {
@@ -42,19 +35,9 @@ fn distill(out: &Path) -> Command {
 }
 
 fn resume(folder: &Path) -> Command {
-    let mut program = covmatch();
-    program.args(["distill", "--resume"]).arg(folder);
+    let mut program = covmatch(&["distill", "--resume"]);
+    program.arg(folder);
     program
-}
-
-fn succeed(mut command: Command) -> Output {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output
-}
-
-fn set(folder: &Path) -> Vec<u8> {
-    std::fs::read(folder.join("distilled.safetensors")).unwrap()
 }
 
 /// Starts the command and kills it after `delay`. Whether it had ended by itself.
@@ -168,15 +151,15 @@ fn pairs_are_evaluated_with_a_table_a_card_and_json() {
     select.arg("--out").arg(&random);
     succeed(select);
 
-    let mut evaluate = covmatch();
-    evaluate.arg("evaluate").arg(&random);
+    let mut evaluate = covmatch(&["evaluate"]);
+    evaluate.arg(&random);
     let table = String::from_utf8(succeed(evaluate).stdout).unwrap();
     assert!(table.contains("IR@10") && table.contains("±"), "{table}");
     let card = std::fs::read_to_string(random.join("README.md")).unwrap();
     assert!(card.contains("load_file") && card.contains("these pairs"), "{card}");
 
-    let mut again = covmatch();
-    again.args(["evaluate", "--runs", "1", "--size", "48", "--frozen-text", "--json"]).arg(&random);
+    let mut again = covmatch(&["evaluate", "--runs", "1", "--size", "48", "--frozen-text", "--json"]);
+    again.arg(&random);
     let json: serde_json::Value = serde_json::from_slice(&succeed(again).stdout).unwrap();
     assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 1);
     assert_eq!(json["config"]["image"]["size"], 48);
@@ -258,20 +241,20 @@ fn a_dataset_is_inspected_as_text_json_and_picture() {
         covmatch::data::inspect::save_png(&picture, &folder.path().join(name)).unwrap();
     }
     std::fs::write(&data, "image,caption,split\na.png,a grey wall,train\nb.png,the same wall,test\n").unwrap();
-    let mut inspect = covmatch();
-    inspect.arg("inspect").arg(&data).arg("--sheet").arg(&sheet);
+    let mut inspect = covmatch(&["inspect"]);
+    inspect.arg(&data).arg("--sheet").arg(&sheet);
     let text = String::from_utf8(succeed(inspect).stdout).unwrap();
     assert!(text.contains("train") && text.contains("40"), "{text}");
     assert!(std::fs::read(&sheet).unwrap().starts_with(b"\x89PNG"));
 
-    let mut inspect = covmatch();
-    inspect.arg("inspect").arg(&data).arg("--json");
+    let mut inspect = covmatch(&["inspect"]);
+    inspect.arg(&data).arg("--json");
     let json: serde_json::Value = serde_json::from_slice(&succeed(inspect).stdout).unwrap();
     assert_eq!((json["images"].as_u64(), json["captions"].as_u64()), (Some(2), Some(2)));
 
     std::fs::remove_file(folder.path().join("b.png")).unwrap();
-    let mut inspect = covmatch();
-    let output = inspect.arg("inspect").arg(&data).output().unwrap();
+    let mut inspect = covmatch(&["inspect"]);
+    let output = inspect.arg(&data).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("b.png"));
 }

@@ -1,9 +1,13 @@
 //! Experts, MTT-VL and LoRS on the built-in dataset and encoders: trained, killed, resumed, evaluated.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::Duration;
+
+use program::{covmatch, covmatch_with, fail, set, succeed};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
 
@@ -32,15 +36,6 @@ const SMALL: [&str; 19] = [
     "evaluate.batch=4",
 ];
 
-fn covmatch(words: &[&str], overrides: &[String]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).args(words);
-    for pair in overrides {
-        command.args(["--set", pair]);
-    }
-    command
-}
-
 /// A temporary folder with the experts of the small experiment.
 struct Bench {
     folder: tempfile::TempDir,
@@ -49,7 +44,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap() };
-        bench.succeed(bench.small("experts", &[]));
+        succeed(bench.small("experts", &[]));
         bench
     }
 
@@ -64,7 +59,7 @@ impl Bench {
     }
 
     fn small(&self, command: &str, more: &[&str]) -> Command {
-        covmatch(&[command, DEMO], &self.overrides(more))
+        covmatch_with(&[command, DEMO], self.overrides(more))
     }
 
     fn distill(&self, more: &[&str], out: &str) -> Command {
@@ -72,22 +67,6 @@ impl Bench {
         command.arg("--out").arg(self.path(out));
         command
     }
-
-    fn succeed(&self, mut command: Command) -> Output {
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        output
-    }
-}
-
-fn fails(mut command: Command) -> String {
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn set(folder: &Path) -> Vec<u8> {
-    std::fs::read(folder.join("distilled.safetensors")).unwrap()
 }
 
 /// Every file under `folder` with its bytes, in order of the names; a run's own times are left out.
@@ -125,15 +104,15 @@ fn each_method_learns_pairs_that_can_be_evaluated() {
         let name = format!("{method}-{}", more.len());
         let method = format!("distill.method={method}");
         let more: Vec<&str> = more.into_iter().chain([method.as_str()]).collect();
-        let said = bench.succeed(bench.distill(&more, &name));
+        let said = succeed(bench.distill(&more, &name));
         assert!(String::from_utf8_lossy(&said.stdout).contains("students and derivatives"));
         let folder = bench.path(&name);
         for file in ["distilled.safetensors", "metadata.jsonl", "run.toml", "README.md", "metrics.jsonl", "report.html"]
         {
             assert!(folder.join(file).is_file(), "{name} has no {file}");
         }
-        let evaluate = covmatch(&["evaluate", &folder.display().to_string(), "--json"], &[]);
-        let text = String::from_utf8(bench.succeed(evaluate).stdout).unwrap();
+        let evaluate = covmatch(&["evaluate", &folder.display().to_string(), "--json"]);
+        let text = String::from_utf8(succeed(evaluate).stdout).unwrap();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 2, "{name}");
     }
@@ -143,7 +122,7 @@ fn each_method_learns_pairs_that_can_be_evaluated() {
 fn a_trajectory_run_that_is_killed_resumes_to_the_same_bytes() {
     let bench = Bench::new();
     let lors = ["distill.method=lors"];
-    bench.succeed(bench.distill(&lors, "whole"));
+    succeed(bench.distill(&lors, "whole"));
     let part = bench.path("part");
     let mut child = bench.distill(&lors, "part").spawn().unwrap();
     let begun = || std::fs::read_to_string(part.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 2);
@@ -152,7 +131,7 @@ fn a_trajectory_run_that_is_killed_resumes_to_the_same_bytes() {
     }
     let _ = child.kill(); // SIGKILL
     child.wait().unwrap();
-    bench.succeed(covmatch(&["distill", "--resume", &part.display().to_string()], &[]));
+    succeed(covmatch(&["distill", "--resume", &part.display().to_string()]));
     assert_eq!(set(&part), set(&bench.path("whole")));
 }
 
@@ -173,18 +152,18 @@ fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
     }
     let _ = child.kill(); // SIGKILL
     child.wait().unwrap();
-    bench.succeed(share("2/2"));
+    succeed(share("2/2"));
     assert!(!elsewhere.join("expert-0000").exists());
-    bench.succeed(share("1/2"));
+    succeed(share("1/2"));
 
     let whole = bench.path("experts");
     assert_eq!(epochs(&whole).len(), epochs(&elsewhere).len());
     // The same pairs are learned from both.
     let lors = ["distill.method=lors"];
-    bench.succeed(bench.distill(&lors, "from-whole"));
+    succeed(bench.distill(&lors, "from-whole"));
     let mut other = bench.distill(&lors, "from-shares");
     other.args(["--set", &folder]);
-    bench.succeed(other);
+    succeed(other);
     assert_eq!(set(&bench.path("from-whole")), set(&bench.path("from-shares")));
 }
 
@@ -194,7 +173,7 @@ fn a_comparison_trains_the_experts_that_are_missing_and_tells_their_cost() {
     let more = ["compare.methods=['lors']", "compare.pairs=[6]", "compare.full=false"];
     let mut compare = bench.small("compare", &more);
     compare.arg("--out").arg(bench.path("table"));
-    let text = String::from_utf8(bench.succeed(compare).stdout).unwrap();
+    let text = String::from_utf8(succeed(compare).stdout).unwrap();
     assert!(text.contains("LoRS") && text.to_lowercase().contains("expert"), "{text}");
     assert_eq!(epochs(&bench.path("experts")).len(), 2 * 3);
 }
@@ -206,13 +185,13 @@ fn mistakes_are_named() {
     let nowhere = format!("experts.folder='{}'", bench.path("nowhere").display());
     let mut without = bench.distill(&[method], "a");
     without.args(["--set", &nowhere]);
-    let text = fails(without);
+    let text = fail(without, 1);
     assert!(text.contains("nowhere") && text.contains("covmatch experts"), "{text}");
 
-    let text = fails(bench.distill(&[method, "head.width=64"], "b"));
+    let text = fail(bench.distill(&[method, "head.width=64"], "b"), 1);
     assert!(text.contains("head_width = 256") && text.contains("64"), "{text}");
-    let text = fails(bench.distill(&[method, "trajectory.max_start_epoch=3"], "c"));
+    let text = fail(bench.distill(&[method, "trajectory.max_start_epoch=3"], "c"), 1);
     assert!(text.contains("raise experts.epochs"), "{text}");
-    let text = fails(bench.small("experts", &["experts.count=1000000", "experts.epochs=2"]));
+    let text = fail(bench.small("experts", &["experts.count=1000000", "experts.epochs=2"]), 1);
     assert!(text.contains("GB free"), "{text}");
 }

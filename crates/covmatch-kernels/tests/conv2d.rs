@@ -1,11 +1,15 @@
 //! `conv2d` and its gradients against burn's own convolution and against finite differences.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, Prologue, conv2d, counters, plain_ops};
 use proptest::prelude::*;
+
+use common::{fill, random, vec};
 
 /// Starts every buffer at a cache line, as the program's allocator does for large ones: kernels write large results
 /// past the caches only then.
@@ -26,26 +30,6 @@ unsafe impl GlobalAlloc for CacheLines {
 
 #[global_allocator]
 static ALLOCATOR: CacheLines = CacheLines;
-
-fn fill(n: usize, seed: u64) -> Vec<f32> {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            z ^= z << 13;
-            z ^= z >> 7;
-            z ^= z << 17;
-            (z >> 40) as f32 / 8_388_608.0 - 1.0
-        })
-        .collect()
-}
-
-fn random<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor<D> {
-    Tensor::from_data(TensorData::new(fill(shape.iter().product(), seed), shape), device)
-}
-
-fn vec<const D: usize>(t: Tensor<D>) -> Vec<f32> {
-    t.into_data().try_to_vec().unwrap()
-}
 
 /// A convolution to test.
 #[derive(Clone, Copy, Debug)]

@@ -2,29 +2,13 @@
 //! against finite differences.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod common;
+
 use burn::tensor::{Device, Tensor, TensorData};
 use covmatch_kernels::{avg_pool2d, gated_residual, global_avg_pool, max_pool2d, plain_ops, standardize};
 use proptest::prelude::*;
 
-fn fill(n: usize, seed: u64) -> Vec<f32> {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|_| {
-            z ^= z << 13;
-            z ^= z >> 7;
-            z ^= z << 17;
-            (z >> 40) as f32 / 8_388_608.0 - 1.0
-        })
-        .collect()
-}
-
-fn random<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor<D> {
-    Tensor::from_data(TensorData::new(fill(shape.iter().product(), seed), shape), device)
-}
-
-fn vec<const D: usize>(t: Tensor<D>) -> Vec<f32> {
-    t.into_data().try_to_vec().unwrap()
-}
+use common::{fill, random, vec};
 
 /// `[value, gradient of each input..]` of `sum(f(inputs) * cotangent)`.
 type Results = Vec<Vec<f32>>;

@@ -2,21 +2,13 @@
 //! finite differences.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod common;
+
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use covmatch_kernels::*;
 use proptest::prelude::*;
 
-/// `n` values in `[-1, 1)` from a stream that `seed` picks.
-fn fill(n: usize, seed: u64) -> Vec<f32> {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        z ^= z << 13;
-        z ^= z >> 7;
-        z ^= z << 17;
-        (z >> 40) as f32 / 8_388_608.0 - 1.0
-    };
-    (0..n).map(|_| next()).collect()
-}
+use common::fill;
 
 /// How an operation under test gets its inputs and its gradient.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,42 @@
+//! Runs the program under test; each file of tests uses some of this.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// `covmatch WORDS`, its output kept for the test.
+pub fn covmatch(words: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).args(words);
+    command
+}
+
+/// `covmatch WORDS --set OVERRIDE ..`.
+pub fn covmatch_with(words: &[&str], overrides: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    let mut command = covmatch(words);
+    for pair in overrides {
+        command.arg("--set").arg(pair);
+    }
+    command
+}
+
+/// What a command that must succeed printed.
+pub fn succeed(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// What a command that must fail with `code` says.
+pub fn fail(mut command: Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+/// The distilled set of a run, byte by byte.
+pub fn set(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("distilled.safetensors")).unwrap()
+}
