@@ -1,7 +1,7 @@
 //! A table of facts that are not ranked: steps, seconds, bytes. Every value is text already.
 
 use super::embed::escape;
-use super::table::{MISSING, markdown_text, width};
+use super::table::{MISSING, html_table, markdown_text, width};
 
 /// Labelled rows of values; `None` where nothing is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,17 +42,9 @@ impl Listing {
 
     /// For a page: a `<table>` with headers for both directions.
     pub fn html(&self) -> String {
-        let head = |name: &str| format!("<th scope=\"col\">{}</th>", escape(name));
-        let heads: String = self.columns.iter().map(|name| head(name)).collect();
-        let heads = format!("<thead><tr>{}{heads}</tr></thead>", head("Method"));
-        let mut text = format!("<table class=\"results\">\n{heads}\n<tbody>\n");
-        for (label, values) in &self.rows {
-            let cell = |c: usize| format!("<td>{}</td>", escape(shown(values, c)));
-            let cells: String = (0..self.columns.len()).map(cell).collect();
-            text.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(label)));
-        }
-        text.push_str("</tbody>\n</table>\n");
-        text
+        let cell = |value: &str| format!("<td>{}</td>", escape(value));
+        let cells = |values: &[_]| (0..self.columns.len()).map(|c| cell(shown(values, c))).collect();
+        html_table(&self.columns, self.rows.iter().map(|(label, values)| (label.as_str(), cells(values))))
     }
 }
 

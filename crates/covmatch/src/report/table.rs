@@ -104,16 +104,8 @@ impl Table {
 
     /// For a page: a `<table>` with headers for both directions; the best of a column is bold.
     pub fn html(&self) -> String {
-        let head = |name: &str| format!("<th scope=\"col\">{}</th>", escape(name));
-        let heads: String = self.columns.iter().map(|name| head(name)).collect();
-        let heads = format!("<thead><tr>{}{heads}</tr></thead>", head("Method"));
-        let mut text = format!("<table class=\"results\">\n{heads}\n<tbody>\n");
-        for row in &self.rows {
-            let cells: String = self.row_cells(row).map(|(cell, best)| html_cell(cell, best)).collect();
-            text.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&row.label)));
-        }
-        text.push_str("</tbody>\n</table>\n");
-        text
+        let cells = |row: &Row| self.row_cells(row).map(|(cell, best)| html_cell(cell, best)).collect();
+        html_table(&self.columns, self.rows.iter().map(|row| (row.label.as_str(), cells(row))))
     }
 
     /// The measured cells of a column.
@@ -198,6 +190,16 @@ pub(super) fn markdown_text(text: &str) -> String {
         }
     }
     plain
+}
+
+/// A `<table>` with headers for both directions; a row is its label and its `<td>` elements.
+pub(super) fn html_table<'a>(columns: &[String], rows: impl Iterator<Item = (&'a str, String)>) -> String {
+    let head = |name: &str| format!("<th scope=\"col\">{}</th>", escape(name));
+    let heads: String = columns.iter().map(|name| head(name)).collect();
+    let heads = format!("<thead><tr>{}{heads}</tr></thead>", head("Method"));
+    let row = |(label, cells)| format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(label));
+    let rows: String = rows.map(row).collect();
+    format!("<table class=\"results\">\n{heads}\n<tbody>\n{rows}</tbody>\n</table>\n")
 }
 
 fn html_cell(cell: Option<&Cell>, best: bool) -> String {
