@@ -175,24 +175,29 @@ proptest! {
 
     #[test]
     fn attention_agrees_with_burn(
-        n in 1usize..4, l in 1usize..40, heads in 1usize..4, d in prop_oneof![Just(32), Just(64), 1usize..20],
-        masked: bool, dropped: bool, how in handling(), tracked in 1u8..8
+        n in 1usize..4, queries in 1usize..40, l in 1usize..40, heads in 1usize..4,
+        d in prop_oneof![Just(32), Just(64), 1usize..20], masked: bool, dropped: bool, how in handling(), tracked in 1u8..8
     ) {
         let bit = |i: u8| tracked >> i & 1 == 1;
         // Sequence b has l - 3 b keys, at least one.
         let mask: Vec<f32> = (0..n * l).map(|i| if i % l < l.saturating_sub(3 * (i / l)).max(1) { 1.0 } else { 0.0 }).collect();
-        let size = n * l * heads * d;
-        let inputs = [1, 2, 3].map(|i| (scaled(fill(size, i), 2.0), bit(i as u8 - 1)));
-        check("attention", &inputs, how, 2e-5, &|t| attend(t, [n, l, heads, d], masked.then_some(&mask), dropped));
+        let size = |i| n * if i == 1 { queries } else { l } * heads * d;
+        let inputs = [1, 2, 3].map(|i| (scaled(fill(size(i), i), 2.0), bit(i as u8 - 1)));
+        check("attention", &inputs, how, 2e-5, &|t| attend(t, [n, queries, l, heads, d], masked.then_some(&mask), dropped));
     }
 }
 
 /// [`attention`] on flat inputs.
-fn attend(t: Vec<Tensor<1>>, [n, l, heads, d]: [usize; 4], mask: Option<&Vec<f32>>, dropped: bool) -> Tensor<2> {
+fn attend(
+    t: Vec<Tensor<1>>,
+    [n, queries, l, heads, d]: [usize; 5],
+    mask: Option<&Vec<f32>>,
+    dropped: bool,
+) -> Tensor<2> {
     let mask = mask.map(|m| Tensor::from_data(TensorData::new(m.clone(), [n, l]), &t[0].device()));
-    let [q, k, v] = <[_; 3]>::try_from(t).unwrap().map(|t| t.reshape([n, l, heads * d]));
+    let [q, k, v] = <[_; 3]>::try_from(t).unwrap().map(|t| t.reshape([n as i32, -1, (heads * d) as i32]));
     let drop = dropped.then_some(Dropout { probability: 0.2, seed: 17 });
-    attention(q, k, v, mask, heads, drop).reshape([n * l, heads * d])
+    attention(q, k, v, mask, heads, drop).reshape([n * queries, heads * d])
 }
 
 #[test]
@@ -213,8 +218,8 @@ fn large_shapes_agree_with_burn() {
         let [x, w, b] = t.try_into().unwrap();
         linear(x.reshape([rows, d_in]), w.reshape([d_out, d_in]), Some(b))
     });
-    for shape in [[2, 65, 2, 64], [1, 197, 3, 64], [1, 512, 1, 32], [2, 33, 1, 80]] {
-        let size = shape.iter().product();
+    for [n, l, heads, d] in [[2, 65, 2, 64], [1, 197, 3, 64], [1, 512, 1, 32], [2, 33, 1, 80]] {
+        let (size, shape) = (n * l * heads * d, [n, l, l, heads, d]);
         let inputs = [1, 2, 3].map(|i| (scaled(fill(size, i), 2.0), true));
         check("attention", &inputs, PLAIN, 2e-5, &|t| attend(t, shape, None, true));
     }
@@ -266,7 +271,7 @@ fn slopes_agree_with_finite_differences() {
     });
     let inputs = [1, 2, 3].map(|i| (fill(2 * 6 * 10, i), true));
     let mask = [vec![1.0; 6], vec![1.0, 1.0, 1.0, 1.0, 0.0, 0.0]].concat();
-    check_slope("attention", &inputs, &|t| attend(t, [2, 6, 2, 5], Some(&mask), true));
+    check_slope("attention", &inputs, &|t| attend(t, [2, 6, 6, 2, 5], Some(&mask), true));
 }
 
 #[test]

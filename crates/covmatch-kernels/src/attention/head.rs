@@ -16,10 +16,11 @@ use crate::gemm::{SharedMut, transpose, uninit};
 use crate::math::{exp, fold, mul_add};
 use crate::simd::vectorized;
 
-/// The sizes of an attention: tensors are `[n, l, heads * d]`.
+/// The sizes of an attention: queries and results are `[n, queries, heads * d]`, keys and values `[n, l, heads * d]`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) n: usize,
+    pub(super) queries: usize,
     pub(super) l: usize,
     pub(super) heads: usize,
     pub(super) d: usize,
@@ -36,9 +37,10 @@ impl Sizes {
         self.l.next_multiple_of(LANES)
     }
 
-    /// Where the values of head `i` (counted over all sequences) begin.
-    fn start(self, i: usize) -> usize {
-        i / self.heads * self.l * self.stride() + i % self.heads * self.d
+    /// Where the queries of head `i` (counted over all sequences) begin, and its keys.
+    fn starts(self, i: usize) -> (usize, usize) {
+        let start = |length: usize| i / self.heads * length * self.stride() + i % self.heads * self.d;
+        (start(self.queries), start(self.l))
     }
 
     /// The softmax's scale.
@@ -64,20 +66,20 @@ pub(super) struct Scratch {
     panels: Vec<f32>,
     /// 1 for keys that may be attended to, 0 for others and for padding.
     keys: Vec<f32>,
-    p: Vec<f32>,          // [l, padded]
-    dropped: Vec<f32>,    // [l, padded]
-    ds: Vec<f32>,         // [l, padded]
-    transposed: Vec<f32>, // [l, l]
+    p: Vec<f32>,          // [queries, padded]
+    dropped: Vec<f32>,    // [queries, padded]
+    ds: Vec<f32>,         // [queries, padded]
+    transposed: Vec<f32>, // [l, queries]
 }
 
 impl Scratch {
     /// What [`Inputs::forward`] needs.
     pub(super) fn forward(sizes: Sizes) -> Self {
-        let (l, padded, d) = (sizes.l, sizes.padded(), sizes.d);
+        let (Sizes { queries, l, d, .. }, padded) = (sizes, sizes.padded());
         Self {
-            panels: uninit((d * padded).max(l * d.next_multiple_of(LANES))),
+            panels: uninit((d * padded).max(l.max(queries) * d.next_multiple_of(LANES))),
             keys: vec![0.0; padded],
-            p: uninit(l * padded),
+            p: uninit(queries * padded),
             dropped: Vec::new(),
             ds: Vec::new(),
             transposed: Vec::new(),
@@ -86,8 +88,9 @@ impl Scratch {
 
     /// What [`Inputs::backward`] needs.
     pub(super) fn backward(sizes: Sizes) -> Self {
-        let (l, padded) = (sizes.l, sizes.padded());
-        Self { dropped: uninit(l * padded), ds: uninit(l * padded), transposed: uninit(l * l), ..Self::forward(sizes) }
+        let scores = sizes.queries * sizes.padded();
+        let transposed = uninit(sizes.l * sizes.queries);
+        Self { dropped: uninit(scores), ds: uninit(scores), transposed, ..Self::forward(sizes) }
     }
 }
 
@@ -97,56 +100,57 @@ impl Inputs<'_> {
     /// # Safety
     /// `out` has the size of `q`, and no other thread accesses head `i` of it.
     pub(super) unsafe fn forward(&self, i: usize, scratch: &mut Scratch, out: SharedMut) {
-        let (Sizes { l, d, .. }, start) = (self.sizes, self.sizes.start(i));
+        let (Sizes { queries, l, d, .. }, (query, key)) = (self.sizes, self.sizes.starts(i));
         let (stride, padded) = (self.sizes.stride(), self.sizes.padded());
         self.probabilities(i, scratch);
         let Scratch { panels, p, .. } = scratch;
         self.apply_dropout(i, p);
-        pack(&self.v[start..], l, d, stride, panels);
+        pack(&self.v[key..], l, d, stride, panels);
         // SAFETY: head `i` of the output is this call's alone.
-        unsafe { product(l, l, d, p, padded, panels, out.at(start), stride) };
+        unsafe { product(queries, l, d, p, padded, panels, out.at(query), stride) };
     }
 
     /// Writes `dQ`, `dK` and `dV` of head `i`, given `dO`.
     ///
     /// # Safety
-    /// Each of the results has the size of `q`, and no other thread accesses head `i` of them.
+    /// The results have the sizes of `q`, `k` and `v`, and no other thread accesses head `i` of them.
     pub(super) unsafe fn backward(&self, i: usize, scratch: &mut Scratch, d_out: &[f32], results: [SharedMut; 3]) {
-        let (Sizes { l, d, .. }, start) = (self.sizes, self.sizes.start(i));
+        let (Sizes { queries, l, d, .. }, (query, key)) = (self.sizes, self.sizes.starts(i));
         let (stride, padded) = (self.sizes.stride(), self.sizes.padded());
-        let (q, k, v, d_out) = (&self.q[start..], &self.k[start..], &self.v[start..], &d_out[start..]);
+        let (q, k, v, d_out) = (&self.q[query..], &self.k[key..], &self.v[key..], &d_out[query..]);
         self.probabilities(i, scratch);
         let Scratch { panels, p, dropped, ds, transposed, .. } = scratch;
-        // SAFETY: head `i` of each result is this call's alone, and `ds` has l rows of `padded` values.
+        // SAFETY: head `i` of each result is this call's alone, and `ds` has a row of `padded` values for each query.
         unsafe {
-            let [dq, dk, dv] = results.map(|r| r.at(start));
+            let [dq, dk, dv] = results;
+            let (dq, dk, dv) = (dq.at(query), dk.at(key), dv.at(key));
             dropped.copy_from_slice(p);
             self.apply_dropout(i, dropped);
-            transpose(dropped, l, l, padded, transposed, l);
-            pack(d_out, l, d, stride, panels);
-            product(l, l, d, transposed, l, panels, dv, stride);
+            transpose(dropped, queries, l, padded, transposed, queries);
+            pack(d_out, queries, d, stride, panels);
+            product(l, queries, d, transposed, queries, panels, dv, stride);
 
             pack_transposed(v, l, d, stride, panels);
-            product(l, d, padded, d_out, stride, panels, ds.as_mut_ptr(), padded);
+            product(queries, d, padded, d_out, stride, panels, ds.as_mut_ptr(), padded);
             self.apply_dropout(i, ds);
             softmax_gradient(p, ds, padded, self.sizes.scale());
 
             pack(k, l, d, stride, panels);
-            product(l, l, d, ds, padded, panels, dq, stride);
-            transpose(ds, l, l, padded, transposed, l);
-            pack(q, l, d, stride, panels);
-            product(l, l, d, transposed, l, panels, dk, stride);
+            product(queries, l, d, ds, padded, panels, dq, stride);
+            transpose(ds, queries, l, padded, transposed, queries);
+            pack(q, queries, d, stride, panels);
+            product(l, queries, d, transposed, queries, panels, dk, stride);
         }
     }
 
     /// Fills `scratch.p` with the attention probabilities of head `i`, before dropout.
     fn probabilities(&self, i: usize, scratch: &mut Scratch) {
-        let (Sizes { l, d, heads, .. }, start) = (self.sizes, self.sizes.start(i));
+        let (Sizes { queries, l, d, heads, .. }, (query, key)) = (self.sizes, self.sizes.starts(i));
         let (stride, padded) = (self.sizes.stride(), self.sizes.padded());
         let Scratch { panels, keys, p, .. } = scratch;
-        pack_transposed(&self.k[start..], l, d, stride, panels);
-        // SAFETY: `p` has l rows of `padded` values.
-        unsafe { product(l, d, padded, &self.q[start..], stride, panels, p.as_mut_ptr(), padded) };
+        pack_transposed(&self.k[key..], l, d, stride, panels);
+        // SAFETY: `p` has a row of `padded` values for each query.
+        unsafe { product(queries, d, padded, &self.q[query..], stride, panels, p.as_mut_ptr(), padded) };
         let some_key = self.fill_keys(i / heads, &mut keys[..l]);
         // Scaled by 0, the scores of a sequence without keys become a uniform distribution.
         softmax(p, keys, if some_key { self.sizes.scale() } else { 0.0 });
@@ -167,12 +171,12 @@ impl Inputs<'_> {
         some_key
     }
 
-    /// Multiplies `[l, padded]` values of head `i` by their factors of dropout, if there is one.
+    /// Multiplies `[queries, padded]` values of head `i` by their factors of dropout, if there is one.
     fn apply_dropout(&self, i: usize, values: &mut [f32]) {
-        let l = self.sizes.l;
+        let Sizes { queries, l, .. } = self.sizes;
         if let Some(drop) = self.drop {
             for (row, values) in values.chunks_exact_mut(self.sizes.padded()).enumerate() {
-                drop_values(None, &mut values[..l], drop, ((i * l + row) * l) as u64);
+                drop_values(None, &mut values[..l], drop, ((i * queries + row) * l) as u64);
             }
         }
     }

@@ -23,10 +23,11 @@ use head::{Inputs, Scratch, Sizes};
 
 /// `softmax(q k^T / sqrt(d) + mask) v` per head; heads are the `heads` equal slices of the last dimension.
 ///
-/// - `q`, `k`, `v`: `[n, l, heads * d]`, as the three projections of a transformer layer leave them.
+/// - `q`: `[n, queries, heads * d]`; `k`, `v`: `[n, l, heads * d]`, as the three projections of a transformer layer leave
+///   them. The result has the shape of `q`.
 /// - `mask`: `[n, l]`, 1 where a key may be attended to, 0 where it is padding: such keys get probability 0. A
 ///   sequence of padding alone attends to all its keys equally.
-/// - `drop`: dropout on the attention probabilities; element `i` of its mask is that of `[n, heads, l, l]`.
+/// - `drop`: dropout on the attention probabilities; element `i` of its mask is that of `[n, heads, queries, l]`.
 ///
 /// # Panics
 /// If `q` is empty, the shapes do not fit together, or the dropout's probability is not in `[0, 1)`.
@@ -38,13 +39,13 @@ pub fn attention(
     heads: usize,
     drop: Option<Dropout>,
 ) -> Tensor<3> {
-    let [n, l, width] = q.dims();
-    assert!(n * l * width > 0, "attention: empty input {:?}", q.dims());
+    let ([n, queries, width], [_, l, _]) = (q.dims(), k.dims());
+    assert!(n * queries * width > 0 && l > 0, "attention: empty input, q {:?} and k {:?}", q.dims(), k.dims());
     assert!(heads > 0 && width % heads == 0, "attention: width {width} cannot be cut into {heads} heads");
-    assert_eq!(k.dims(), [n, l, width], "attention: the shapes of q and k differ");
-    assert_eq!(v.dims(), [n, l, width], "attention: the shapes of q and v differ");
+    assert_eq!(k.dims(), [n, l, width], "attention: k does not fit q {:?}", q.dims());
+    assert_eq!(v.dims(), [n, l, width], "attention: the shapes of k and v differ");
     if let Some(mask) = &mask {
-        assert_eq!(mask.dims(), [n, l], "attention: mask does not fit q {:?}", q.dims());
+        assert_eq!(mask.dims(), [n, l], "attention: mask does not fit k {:?}", k.dims());
     }
     if let Some(drop) = &drop {
         drop.check("attention");
@@ -67,11 +68,14 @@ fn plain(
     heads: usize,
     drop: Option<Dropout>,
 ) -> Tensor<3> {
-    let [n, l, width] = q.dims();
+    let ([n, queries, width], [_, l, _]) = (q.dims(), k.dims());
     let d = width / heads;
-    let split = |t: Tensor<3>| t.reshape([n, l, heads, d]).swap_dims(1, 2); // [n, heads, l, d]
+    let split = |t: Tensor<3>| {
+        let [_, length, _] = t.dims();
+        t.reshape([n, length, heads, d]).swap_dims(1, 2) // [n, heads, length, d]
+    };
     let (q, k, v) = (split(q), split(k), split(v));
-    let mut scores = q.matmul(k.swap_dims(2, 3)).div_scalar((d as f64).sqrt()); // [n, heads, l, l]
+    let mut scores = q.matmul(k.swap_dims(2, 3)).div_scalar((d as f64).sqrt()); // [n, heads, queries, l]
     if let Some(mask) = mask {
         let bias = mask.sub_scalar(1.0).mul_scalar(1e30); // 0 where attended, -1e30 where padded
         scores = scores + bias.reshape([n, 1, 1, l]);
@@ -80,7 +84,7 @@ fn plain(
     if let Some(drop) = drop {
         p = dropout(p, drop);
     }
-    p.matmul(v).swap_dims(1, 2).reshape([n, l, width])
+    p.matmul(v).swap_dims(1, 2).reshape([n, queries, width])
 }
 
 /// What is not a tensor.
@@ -105,14 +109,14 @@ impl Operands {
     }
 
     fn inputs(&self) -> Inputs<'_> {
-        let (shape, Options { heads, drop }) = (dims(&self.q), self.options);
+        let (shape, l, Options { heads, drop }) = (dims(&self.q), dims(&self.k)[1], self.options);
         Inputs {
             q: values(&self.q),
             k: values(&self.k),
             v: values(&self.v),
             mask: self.mask.as_ref().map(values),
             drop,
-            sizes: Sizes { n: shape[0], l: shape[1], heads, d: shape[2] / heads },
+            sizes: Sizes { n: shape[0], queries: shape[1], l, heads, d: shape[2] / heads },
         }
     }
 
@@ -131,14 +135,15 @@ impl Operands {
     fn gradients(&self, d_out: &FlexTensor) -> [FlexTensor; 3] {
         let inputs = self.inputs();
         let (sizes, d_out) = (inputs.sizes, values(d_out));
-        let mut gradients = [(); 3].map(|()| uninit(inputs.q.len()));
+        let mut gradients = [inputs.q, inputs.k, inputs.v].map(|values| uninit(values.len()));
         let results = gradients.each_mut().map(|g| SharedMut(g.as_mut_ptr()));
         (0..sizes.n * sizes.heads).into_par_iter().for_each_init(
             || Scratch::backward(sizes),
-            // SAFETY: the results have the size of q, and each head is one task.
+            // SAFETY: the results have the sizes of q, k and v, and each head is one task.
             |scratch, i| unsafe { inputs.backward(i, scratch, d_out, results) },
         );
-        gradients.map(|g| tensor(g, &dims(&self.q)))
+        let [dq, dk, dv] = gradients;
+        [tensor(dq, &dims(&self.q)), tensor(dk, &dims(&self.k)), tensor(dv, &dims(&self.v))]
     }
 }
 

@@ -40,22 +40,24 @@ pub(super) struct BlockForm {
 impl Block<'_> {
     /// `hidden` `[n, l, d_l]` to the next layer's `[n, l, d_l]`.
     pub(super) fn forward(&self, hidden: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Tensor<3> {
-        let context = self.attend(hidden.clone(), mask, mode);
+        let context = self.attend(hidden.clone(), hidden.clone(), mask, mode);
         self.feed_forward(context, hidden, mode)
     }
 
-    /// Position 0 of [`Block::forward`], `[n, 1, d_l]`, without computing the others beyond the attention.
+    /// Position 0 of [`Block::forward`], `[n, 1, d_l]`: of the others, only keys and values are computed.
     pub(super) fn forward_first(&self, hidden: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Tensor<3> {
-        let context = self.attend(hidden.clone(), mask, mode);
-        self.feed_forward(context.narrow(1, 0, 1), hidden.narrow(1, 0, 1), mode)
+        let first = hidden.clone().narrow(1, 0, 1);
+        let context = self.attend(first.clone(), hidden, mask, mode);
+        self.feed_forward(context, first, mode)
     }
 
-    /// What each position gathers from the positions that `mask` lets it see, `[n, l, d_l]`.
-    fn attend(&self, hidden: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Tensor<3> {
-        let [n, l, width] = hidden.dims();
-        macs::record(2 * (n * l * l * width) as u64); // scores and weighted sum
+    /// What the positions `from` `[n, queries, d_l]` gather from those of `hidden` `[n, l, d_l]` that `mask` lets them
+    /// see.
+    fn attend(&self, from: Tensor<3>, hidden: Tensor<3>, mask: Tensor<2>, mode: &mut Mode) -> Tensor<3> {
+        let ([n, queries, width], [_, l, _]) = (from.dims(), hidden.dims());
+        macs::record(2 * (n * queries * l * width) as u64); // scores and weighted sum
         let drop = mode.next_dropout(self.form.probabilities_dropout);
-        let (query, key) = (self.query.forward(hidden.clone()), self.key.forward(hidden.clone()));
+        let (query, key) = (self.query.forward(from), self.key.forward(hidden.clone()));
         attention(query, key, self.value.forward(hidden), Some(mask), self.form.heads, drop)
     }
 
