@@ -28,6 +28,7 @@ mod layer_norm;
 mod linear;
 mod math;
 mod pool;
+mod row_sums;
 mod sgd;
 pub mod simd;
 mod standardize;

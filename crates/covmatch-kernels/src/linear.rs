@@ -10,13 +10,12 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::autodiff::{Autodiff, NodeId};
 use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
-use rayon::prelude::*;
 
 use crate::autodiff::backward;
 use crate::backend::{FlexTensor, contiguous, dims, tensor, use_kernels, values};
 use crate::counters;
 use crate::gemm::{Clamp, Matrix, Start, product};
-use crate::simd::vectorized;
+use crate::row_sums::sum_rows;
 
 /// `x W^T + b` over the last dimension: `x` `[.., in]`, `weight` `[out, in]` as PyTorch stores it, `bias` `[out]`.
 ///
@@ -94,31 +93,9 @@ fn weight_gradient(dy: &FlexTensor, x: FlexTensor) -> FlexTensor {
     tensor(dw, &[columns(dy), columns(&x)])
 }
 
-/// The sum of the rows of `dY`, in parts of the same rows, whatever the number of threads.
+/// The sum of the rows of `dY`.
 fn bias_gradient(dy: &FlexTensor) -> FlexTensor {
-    /// Rows of a part.
-    const ROWS: usize = 256;
-    let cols = columns(dy);
-    let part = |rows: &[f32]| {
-        let mut sum = vec![0.0; cols];
-        add_rows(rows, &mut sum);
-        sum
-    };
-    let parts: Vec<f32> = values(dy).par_chunks(ROWS * cols).flat_map_iter(part).collect();
-    let mut db = vec![0.0; cols];
-    add_rows(&parts, &mut db);
-    tensor(db, &[cols])
-}
-
-vectorized! {
-    /// Adds every row of `x` to `sum`.
-    fn add_rows(x: &[f32], sum: &mut [f32]) {
-        for row in x.chunks_exact(sum.len()) {
-            for (s, x) in sum.iter_mut().zip(row) {
-                *s += x;
-            }
-        }
-    }
+    tensor(sum_rows(values(dy), columns(dy)), &[columns(dy)])
 }
 
 /// An optional bias; extension operations take no `Option`.

@@ -13,6 +13,7 @@ use super::geometry::Geometry;
 use super::{Epilogue, depthwise, patches};
 use crate::counters;
 use crate::gemm::{Clamp, Matrix, Start, product};
+use crate::row_sums::{rows_a_part, sum_parts, sum_rows};
 use crate::simd::vectorized;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
@@ -80,29 +81,9 @@ pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
     patches::weight_gradient(g, x, dy)
 }
 
-/// Pixels that a task takes at a time: 64 KB.
-fn pixels_a_task(channels: usize) -> usize {
-    (1_usize << 14).div_ceil(channels)
-}
-
 /// `db` `[co]`: the sum of `dy` over pixels.
 pub(super) fn bias_gradient(g: &Geometry, dy: &[f32]) -> Vec<f32> {
-    let chunk = pixels_a_task(g.co) * g.co;
-    total(dy.par_chunks(chunk).map(|dy| {
-        let mut sum = vec![0.0; g.co];
-        add_rows(dy, &mut sum);
-        sum
-    }))
-}
-
-/// The sum of partial sums, in their order.
-fn total(parts: impl IndexedParallelIterator<Item = Vec<f32>>) -> Vec<f32> {
-    let parts: Vec<Vec<f32>> = parts.collect();
-    let add = |mut sum: Vec<f32>, part: Vec<f32>| {
-        sum.iter_mut().zip(part).for_each(|(s, p)| *s += p);
-        sum
-    };
-    parts.into_iter().reduce(add).unwrap_or_default()
+    sum_rows(dy, g.co)
 }
 
 /// Zeroes `dy` where the result `y` lies on a bound of the epilogue.
@@ -113,23 +94,12 @@ pub(super) fn epilogue_gradient(epilogue: Epilogue, y: &[f32], dy: &mut [f32]) {
 
 /// [`epilogue_gradient`] and [`bias_gradient`] in one pass over `dy`.
 pub(super) fn epilogue_and_bias_gradient(epilogue: Epilogue, g: &Geometry, y: &[f32], dy: &mut [f32]) -> Vec<f32> {
-    let (Clamp { low, high }, chunk) = (epilogue.clamp(), pixels_a_task(g.co) * g.co);
-    total(dy.par_chunks_mut(chunk).zip(y.par_chunks(chunk)).map(|(dy, y)| {
+    let (Clamp { low, high }, chunk) = (epilogue.clamp(), rows_a_part(g.co) * g.co);
+    sum_parts(dy.par_chunks_mut(chunk).zip(y.par_chunks(chunk)).map(|(dy, y)| {
         let mut sum = vec![0.0; g.co];
         mask_and_add_rows(y, dy, low, high, &mut sum);
         sum
     }))
-}
-
-vectorized! {
-    /// Adds every row to `sum`.
-    fn add_rows(rows: &[f32], sum: &mut [f32]) {
-        for row in rows.chunks_exact(sum.len()) {
-            for (sum, v) in sum.iter_mut().zip(row) {
-                *sum += v;
-            }
-        }
-    }
 }
 
 vectorized! {
