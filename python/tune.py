@@ -4,9 +4,9 @@
     python python/tune.py presets/compare-flickr8k.toml --out runs/tune
     python python/tune.py presets/compare-flickr8k.toml --out runs/tune --method lors --rates 0.005 0.015 --set experts.count=2
 
-Every method gets the same rates (of pixels and captions alike, relative to them), pairs, steps and models. A set is judged
-by the average recall on the validation split after the last epoch; the test split is not looked at. What is in the folder
-already is not made again.
+Every method gets the same candidates, pairs, steps and models: first rates of pixels and captions alike, relative to them,
+then the best of these with the pixels' rate several times as high. A set is judged by the average recall on the validation
+split after the last epoch; the test split is not looked at. What is in the folder already is not made again.
 """
 
 import argparse
@@ -37,15 +37,16 @@ def configured(path):
         return tomllib.load(file).get("compare", {}).get("set", {})
 
 
-def validation(args, method, rate):
-    """Mean validation recall of the set of `method` at `rate`, which is made if it is not there."""
-    folder = os.path.join(args.out, f"{method}-{rate}")
+def validation(args, method, pixels, captions):
+    """Mean validation recall of the set of `method` at these rates, which is made if it is not there."""
+    name = pixels if pixels == captions else f"{pixels}-{captions}"
+    folder = os.path.join(args.out, f"{method}-{name}")
     result = os.path.join(folder, "validation.json")
     if not os.path.exists(result):
         if os.path.exists(os.path.join(folder, "run.toml")):
             covmatch(args, "distill", "--resume", folder)
         else:
-            rates = ["--set", f"distill.lr_img={rate}", "--set", f"distill.lr_txt={rate}"]
+            rates = ["--set", f"distill.lr_img={pixels}", "--set", f"distill.lr_txt={captions}"]
             size = ["--set", f"distill.pairs={args.pairs}", "--set", f"distill.rounds={args.rounds}"]
             covmatch(args, "distill", args.config, *settings(args, method), *rates, *size, "--out", folder)
         # Validated after the last epoch alone.
@@ -60,12 +61,29 @@ def validation(args, method, rate):
     return sum(map(sum, recalls)) / (6 * len(recalls))
 
 
+def tried(args, method):
+    """What each candidate reaches, by its heading in the table."""
+    found = {}
+
+    def attempt(heading, pixels, captions):
+        found[heading] = validation(args, method, pixels, captions)
+        print(f"{method}, pixels {pixels}, captions {captions}: {found[heading]:.2f}", file=sys.stderr, flush=True)
+
+    for rate in args.rates:
+        attempt(rate, rate, rate)
+    best = max(args.rates, key=found.get)
+    for factor in args.factors:
+        attempt(f"best, pixels x {factor}", f"{float(best) * float(factor):g}", best)
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config")
     parser.add_argument("--out", required=True, metavar="DIR")
     parser.add_argument("--method", nargs="+", default=["covmatch", "mtt-vl", "lors"])
     parser.add_argument("--rates", nargs="+", default=["0.005", "0.015", "0.045"])
+    parser.add_argument("--factors", nargs="*", default=["3", "9"], help="of the pixels' rate, at the best of the rates")
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--runs", type=int, default=1)
@@ -73,13 +91,12 @@ def main():
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    lines = ["| method | " + " | ".join(args.rates) + " |", "|---|" + "--:|" * len(args.rates)]
-    for method in args.method:
-        found = []
-        for rate in args.rates:
-            found.append(validation(args, method, rate))
-            print(f"{method} at {rate}: {found[-1]:.2f}", file=sys.stderr, flush=True)
-        cells = [f"**{value:.2f}**" if value == max(found) else f"{value:.2f}" for value in found]
+    found = {method: tried(args, method) for method in args.method}
+    headings = list(found[args.method[0]])
+    lines = ["| method | " + " | ".join(headings) + " |", "|---|" + "--:|" * len(headings)]
+    for method, values in found.items():
+        best = max(values.values())
+        cells = [f"**{value:.2f}**" if value == best else f"{value:.2f}" for value in values.values()]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     print("\n".join(lines))
 
