@@ -27,7 +27,7 @@ const SHORT: usize = 512;
 // A streamed C is written once: its reduction is a single block.
 const _: () = assert!(SHORT <= KC);
 
-/// Values of A's part of a block, 800 KB: L2 has 1.25 MB or more, and a panel of B and the lines of C need the rest.
+/// Values of A's part of a block, 800 KB: two thirds of an L2 of 1.25 MB; a panel of B and the lines of C need the rest.
 const BLOCK: usize = 200_000;
 
 /// Steps of the reduction in a block: nearly equal blocks of at most [`KC`].
