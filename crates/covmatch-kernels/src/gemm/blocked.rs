@@ -30,6 +30,9 @@ const _: () = assert!(SHORT <= KC);
 /// Values of A's part of a block, 800 KB: two thirds of an L2 of 1.25 MB; a panel of B and the lines of C need the rest.
 const BLOCK: usize = 200_000;
 
+/// Panels in a tile that pay for bringing its rows of A into L2 once more.
+const WIDE: usize = 8;
+
 /// Steps of the reduction in a block: nearly equal blocks of at most [`KC`].
 fn block_steps(k: usize) -> usize {
     k.div_ceil(k.div_ceil(KC)).next_multiple_of(16)
@@ -66,7 +69,8 @@ pub(super) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f
     let out = SharedMut(c.as_mut_ptr());
     let (row_tiles, panel_tiles) = tiles(m, n, k, threads);
     let panels = n.div_ceil(PANEL);
-    (0..row_tiles * panel_tiles).into_par_iter().for_each(|task| {
+    // A thread that runs out of tasks takes over single ones.
+    (0..row_tiles * panel_tiles).into_par_iter().with_max_len(1).for_each(|task| {
         let rows = split(m, row_tiles, task / panel_tiles);
         let panels = split(panels, panel_tiles, task % panel_tiles);
         // SAFETY: `split` gives each task its own rows and panels, all within C's m x n elements.
@@ -83,15 +87,21 @@ fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
 /// How many (row tiles, panel tiles) C is cut into: tiles that stay in L2, and enough of them for all threads.
 ///
 /// Every row tile packs the panels that it needs, so tiles are as large as L2 allows, and where all rows fit into one,
-/// the panels are shared out instead.
+/// the panels are shared out instead. Several tiles a thread let the others help one that is held up.
 fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
     let panels = n.div_ceil(PANEL);
     let fewest = m.div_ceil((BLOCK / block_steps(k)).clamp(96, 512));
-    if fewest == 1 && (panels.is_multiple_of(threads) || panels >= 8 * threads) && m * n * k >= 1 << 16 {
-        return (1, threads);
+    if m * n * k < 1 << 16 {
+        return (fewest, 1);
     }
-    let row_tiles = fewest.next_multiple_of(threads).min(m.div_ceil(12)).max(1);
-    if row_tiles >= threads || m * n * k < 1 << 16 { (row_tiles, 1) } else { (row_tiles, panels.min(2 * threads)) }
+    if fewest == 1 && (panels.is_multiple_of(threads) || panels >= WIDE * threads) {
+        return (1, if panels >= 2 * WIDE * threads { 2 * threads } else { threads });
+    }
+    let row_tiles = fewest.next_multiple_of(threads).min(m.div_ceil(12));
+    if row_tiles < threads {
+        return (row_tiles, panels.min(2 * threads));
+    }
+    (row_tiles, (4 * threads / row_tiles).min(panels / WIDE).max(1))
 }
 
 /// In how many parts the reduction is cut: more than one when C is too small to keep all threads busy, or so small

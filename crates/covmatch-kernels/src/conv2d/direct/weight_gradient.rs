@@ -60,6 +60,7 @@ pub(in crate::conv2d) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) ->
     let x = Pixels { values: x, channels: g.ci, zeros: &zeros };
     let sums: Vec<Vec<f32>> = (0..units.count() * parts)
         .into_par_iter()
+        .with_max_len(1)
         .map_init(Scratch::default, |scratch, task| {
             let (unit, part) = (task / parts, task % parts);
             let pixels = g.out_pixels() * part / parts..g.out_pixels() * (part + 1) / parts;
