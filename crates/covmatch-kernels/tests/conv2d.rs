@@ -100,6 +100,8 @@ fn the_shapes_of_real_networks_match_burn() {
     Case::new(2, (9, 9), (64, 128), 3, 2, Explicit(1)).check();
     Case::new(2, (7, 5), (128, 128), 3, 1, Explicit(1)).groups(2).check();
     Case::new(2, (8, 8), (128, 128), 3, 2, Explicit(1)).groups(2).check();
+    Case::new(3, (28, 28), (128, 128), 3, 1, Explicit(1)).groups(2).check();
+    Case::new(1, (31, 30), (32, 64), 3, 1, Explicit(1)).check();
     Case::new(3, (6, 7), (64, 256), 1, 1, Explicit(0)).check();
     // regnet: narrow groups; resnet: 7x7 stem, strided 1x1
     Case::new(2, (9, 9), (24, 24), 3, 2, Explicit(1)).groups(3).check();
@@ -165,6 +167,15 @@ proptest! {
         let case = Case { n, h, w, ci: ci * groups, co: co * groups, k, options, bias };
         prop_assume!(fits(&case));
         case.check();
+    }
+
+    #[test]
+    fn convolutions_of_3x3_with_many_channels_match_burn(
+        n in 1_usize..4, h in 3_usize..17, w in 3_usize..17, groups in 1_usize..3, ci in 1_usize..5, co in 1_usize..5,
+        padding in padding(), prologue in prologue(), epilogue in epilogue(), bias: bool,
+    ) {
+        let options = Conv2dOptions { stride: 1, padding, groups, prologue, epilogue };
+        Case { n, h, w, ci: 32 * ci * groups, co: 32 * co * groups, k: 3, options, bias }.check();
     }
 
     #[test]

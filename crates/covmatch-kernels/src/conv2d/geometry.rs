@@ -67,6 +67,11 @@ impl Geometry {
         self.k * self.k
     }
 
+    /// Whether a row of the kernel counts as one tap: with so few channels a single tap is too short to be worth a step.
+    pub(crate) fn taps_are_rows(&self) -> bool {
+        self.groups == 1 && self.ci < 8
+    }
+
     /// Output pixels of the batch.
     pub(crate) fn out_pixels(&self) -> usize {
         self.n * self.oh * self.ow

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | 1 x 1, stride 1, no groups | a matrix product of the pixels as they lie ([`gemm`](crate::gemm)) |
 //! | a kernel for each channel | [`depthwise`] |
+//! | 3 x 3, stride 1, groups of 32 to 128 channels, AVX-512 | [`winograd`] |
 //! | anything else, AVX-512 | [`direct`] |
 //! | anything else | [`patches`] |
 
-#[cfg(target_arch = "x86_64")]
-use super::direct;
 use super::geometry::Geometry;
 use super::{Epilogue, depthwise, patches};
+#[cfg(target_arch = "x86_64")]
+use super::{direct, winograd};
 use crate::counters;
 use crate::gemm::{Clamp, Matrix, Start, product};
 use crate::row_sums::{rows_a_part, sum_parts, sum_rows};
@@ -42,7 +43,11 @@ pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, 
     }
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {
-        return direct::forward(g, x, w, bias, clamp);
+        return if winograd::suits(g) {
+            winograd::forward(g, x, w, bias, clamp)
+        } else {
+            direct::forward(g, x, w, bias, clamp)
+        };
     }
     patches::forward(g, x, w, bias, clamp)
 }
@@ -59,7 +64,7 @@ pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
     }
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {
-        return direct::input_gradient(g, dy, w);
+        return if winograd::suits(g) { winograd::input_gradient(g, dy, w) } else { direct::input_gradient(g, dy, w) };
     }
     patches::input_gradient(g, dy, w)
 }
@@ -76,7 +81,11 @@ pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
     }
     #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 {
-        return direct::weight_gradient(g, x, dy);
+        return if winograd::suits(g) {
+            winograd::weight_gradient(g, x, dy)
+        } else {
+            direct::weight_gradient(g, x, dy)
+        };
     }
     patches::weight_gradient(g, x, dy)
 }

@@ -8,7 +8,13 @@ mod depthwise;
 mod direct;
 mod geometry;
 mod kernels;
+#[cfg(target_arch = "x86_64")]
+mod packed;
 mod patches;
+#[cfg(target_arch = "x86_64")]
+mod units;
+#[cfg(target_arch = "x86_64")]
+mod winograd;
 
 use burn::tensor::{Tensor, activation, module, ops::ConvOptions};
 

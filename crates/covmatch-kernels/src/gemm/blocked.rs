@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::micro::{self, Init, PANEL};
 use super::stream::{finish_streaming, should_stream};
-use super::{Clamp, Matrix, SharedMut, Start, pack, uninit};
+use super::{Aligned, Clamp, Matrix, SharedMut, Start, pack, uninit};
 
 /// The most steps of the reduction between two visits to `C`.
 const KC: usize = 512;
@@ -36,26 +36,6 @@ const WIDE: usize = 8;
 /// Steps of the reduction in a block: nearly equal blocks of at most [`KC`].
 fn block_steps(k: usize) -> usize {
     k.div_ceil(k.div_ceil(KC)).next_multiple_of(16)
-}
-
-/// Scratch memory whose first element starts a cache line.
-struct Aligned {
-    memory: Vec<f32>,
-    start: usize,
-}
-
-impl Aligned {
-    /// Room for `len` values, to be written before they are read.
-    fn new(len: usize) -> Self {
-        let memory = uninit(len + 16);
-        let start = memory.as_ptr().align_offset(64).min(16);
-        Self { memory, start }
-    }
-
-    /// The values.
-    fn values(&mut self) -> &mut [f32] {
-        &mut self.memory[self.start..]
-    }
 }
 
 /// `start + A B`, clamped. No dimension is zero.
@@ -184,7 +164,7 @@ impl Tile<'_> {
             for p in self.panels.clone() {
                 let cols = columns(p, n);
                 let width = micro::Width::of(cols.len());
-                pack::panel(b, steps.clone(), cols.clone(), width.vectors() * 16, packed_b.values());
+                pack::panel(b, steps.clone(), cols.clone(), width.vectors() * 16, packed_b.values_mut());
                 let (init, clamp) = self.ends(&steps, &cols);
                 // SAFETY: A's rows have kc elements from a_ptr, B's panel is packed [kc][width], and the rows of C from
                 // here on are this task's.

@@ -3,6 +3,8 @@
 //! With AVX-512 the product runs on a micro-kernel of this crate ([`blocked`]); otherwise on the `gemm` crate.
 
 #[cfg(target_arch = "x86_64")]
+mod aligned;
+#[cfg(target_arch = "x86_64")]
 mod blocked;
 mod clamp;
 #[cfg(target_arch = "x86_64")]
@@ -15,6 +17,8 @@ use rayon::prelude::*;
 
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use aligned::Aligned;
 pub(crate) use clamp::Clamp;
 pub(crate) use pack::transpose;
 

@@ -129,21 +129,21 @@ unsafe fn tile<const MR: usize, const NV: usize>((rows, row): (&Rows, usize)) {
 /// sum[i, ..] += sum over pixels p:  sources[p][channel + i] * gradient[p * gradient_row ..][..columns]
 /// ```
 #[derive(Clone, Copy)]
-pub(super) struct OuterProducts<'a> {
+pub(in crate::conv2d) struct OuterProducts<'a> {
     /// Channels of the sources that take part.
-    pub(super) channels: usize,
+    pub(in crate::conv2d) channels: usize,
     /// Columns of the gradient.
-    pub(super) width: Width,
+    pub(in crate::conv2d) width: Width,
     /// Source pixels.
-    pub(super) sources: &'a [*const f32],
+    pub(in crate::conv2d) sources: &'a [*const f32],
     /// The first channel.
-    pub(super) channel: usize,
+    pub(in crate::conv2d) channel: usize,
     /// The first gradient pixel.
-    pub(super) gradient: *const f32,
+    pub(in crate::conv2d) gradient: *const f32,
     /// Elements from one gradient pixel to the next.
-    pub(super) gradient_row: usize,
+    pub(in crate::conv2d) gradient_row: usize,
     /// `[channels][16 * width.vectors()]`.
-    pub(super) sum: *mut f32,
+    pub(in crate::conv2d) sum: *mut f32,
 }
 
 impl OuterProducts<'_> {
@@ -152,7 +152,7 @@ impl OuterProducts<'_> {
     /// # Safety
     /// The machine has AVX-512F. Every source has `channel + channels` readable elements, every row of the gradient the
     /// panel's columns, and `sum` has `channels` rows.
-    pub(super) unsafe fn add(&self) {
+    pub(in crate::conv2d) unsafe fn add(&self) {
         for block in blocks(self.channels, [0, 12, 12, 8, 6][self.width.vectors()]) {
             // SAFETY: the caller's duty; the channels of the block are among the given.
             unsafe { dispatch!(outer_tile, block.len(), self.width.vectors(), (self, block.start)) }

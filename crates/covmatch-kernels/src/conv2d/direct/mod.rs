@@ -14,8 +14,7 @@
 //! layer, with its 3 or so channels, a tap would be too short a piece of the reduction: there a row of the kernel, whose
 //! pixels are side by side, counts as one tap.
 
-mod micro;
-mod pack;
+pub(super) mod micro;
 mod scatter;
 mod sources;
 mod weight_gradient;
@@ -25,10 +24,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::geometry::{Geometry, Grid};
+use super::packed::Packed;
 use crate::gemm::micro::Init;
 use crate::gemm::{Clamp, SharedMut, uninit};
 use micro::{Reduction, Rows};
-use pack::Packed;
 use sources::{Pixels, Sources};
 pub(super) use weight_gradient::weight_gradient;
 
@@ -38,11 +37,6 @@ const STRIP: usize = 192;
 /// Steps of the reduction between two visits to the results: the packed weights of a run are 144 KB.
 const KC: usize = 576;
 
-/// Whether a row of the kernel counts as one tap.
-fn taps_are_rows(g: &Geometry) -> bool {
-    g.groups == 1 && g.ci < 8
-}
-
 /// `y = clamp(conv(x, w) + bias)`.
 pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, clamp: Clamp) -> Vec<f32> {
     let (grid, packed) = (g.forward_grid(), Packed::forward(g, w));
@@ -50,12 +44,12 @@ pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, 
     let output = Output { pixels: SharedMut(y.as_mut_ptr()), channels: g.co, breadth: g.co_group(), bias, clamp };
     let zeros = vec![0.0; g.ci_group() * g.k];
     let source = Pixels { values: x, channels: g.ci, zeros: &zeros };
-    let (taps, depth) = if taps_are_rows(g) { (g.k, g.k * g.ci) } else { (g.taps(), g.ci_group()) };
+    let (taps, depth) = if g.taps_are_rows() { (g.k, g.k * g.ci) } else { (g.taps(), g.ci_group()) };
     let taps: Vec<usize> = (0..taps).collect();
     for_each_strip(grid.pixels(g.n), |strip, pixels| {
         output.locate(&grid, pixels.clone(), &mut strip.destinations);
         for group in 0..g.groups {
-            if taps_are_rows(g) {
+            if g.taps_are_rows() {
                 strip.sources.locate_rows(g, source, pixels.clone());
             } else {
                 strip.sources.locate(&grid, source, group * depth..(group + 1) * depth, pixels.clone());
@@ -69,7 +63,7 @@ pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, 
 
 /// `dx` from `dy`.
 pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
-    if taps_are_rows(g) {
+    if g.taps_are_rows() {
         return scatter::input_gradient(g, dy, w);
     }
     let packed = Packed::input_gradient(g, w);

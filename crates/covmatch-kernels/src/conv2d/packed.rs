@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::conv2d::geometry::Geometry;
+use super::geometry::Geometry;
 use crate::gemm::micro::{PANEL, Width};
 use crate::gemm::{transpose, uninit};
 
@@ -75,6 +75,16 @@ impl Packed {
             });
         });
         Self { values, taps, depth, breadth }
+    }
+
+    /// What is summed over.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// What is computed.
+    pub(super) fn breadth(&self) -> usize {
+        self.breadth
     }
 
     /// Panels of a group.
