@@ -20,6 +20,7 @@ from bench_step import SHAPES
 # kind -> symbols; the first that matches counts
 KINDS = {
     "matrix products": r"gemm::micro|gemm::blocked|gemm_f32",
+    "Winograd's transforms": r"conv2d::winograd",
     "direct convolution": r"conv2d::direct",
     "depthwise convolution": r"conv2d::depthwise",
     "packing and copies": r"gemm::pack|memmove|memcpy|memset",
