@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
@@ -60,18 +61,9 @@ impl Method {
         }
     }
 
-    /// The method of a name.
+    /// The method that a configuration calls so.
     fn of_name(name: &str) -> Option<Self> {
-        let all = [
-            Method::Random,
-            Method::Herding,
-            Method::KCenter,
-            Method::Forgetting,
-            Method::Covmatch,
-            Method::MttVl,
-            Method::Lors,
-        ];
-        all.into_iter().find(|method| method.name() == name)
+        Self::deserialize(StrDeserializer::<serde::de::value::Error>::new(name)).ok()
     }
 
     /// The name in tables.

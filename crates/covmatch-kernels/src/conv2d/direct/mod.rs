@@ -99,6 +99,7 @@ struct Strip {
 fn for_each_strip(pixels: usize, f: impl Fn(&mut Strip, Range<usize>) + Sync) {
     let most = pixels.div_ceil(24);
     let count = pixels.div_ceil(STRIP).next_multiple_of(rayon::current_num_threads()).clamp(1, most);
+    // A thread that runs out of tasks takes over single ones.
     (0..count).into_par_iter().with_max_len(1).for_each_init(Strip::default, |strip, i| {
         f(strip, pixels * i / count..pixels * (i + 1) / count);
     });
