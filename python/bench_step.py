@@ -73,7 +73,8 @@ Made by `python python/bench_step.py --rounds {args.rounds} --threads {args.thre
   step, so it is another step than PyTorch's, with less arithmetic.
 - Ratio: covmatch / the better PyTorch column. {turns.summary(args.rounds)}
 - Of the last text layer covmatch computes the first token alone. Convolutions of 3 x 3 with stride 1 and 32 to 128 channels
-  a group are computed by Winograd's F(2 x 2, 3 x 3), 16 products for the definition's 36.
+  a group are computed by Winograd's F(2 x 2, 3 x 3), 16 products for the definition's 36, or, with up to 64 channels a
+  group and images large enough, F(4 x 4, 3 x 3), 36 for 144.
 - `of SGEMM peak`: the encoders' arithmetic a second, as defined, against one large matrix product in the same process.
 
 Shapes:

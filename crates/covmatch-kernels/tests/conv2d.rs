@@ -120,6 +120,9 @@ fn the_shapes_of_real_networks_match_burn() {
     Case::new(2, (8, 8), (128, 128), 3, 2, Explicit(1)).groups(2).check();
     Case::new(3, (28, 28), (128, 128), 3, 1, Explicit(1)).groups(2).check();
     Case::new(1, (31, 30), (32, 64), 3, 1, Explicit(1)).check();
+    Case::new(2, (56, 56), (64, 64), 3, 1, Explicit(1)).check();
+    Case::new(3, (14, 14), (192, 192), 3, 1, Explicit(1)).groups(3).check();
+    Case::new(12, (7, 7), (128, 128), 3, 1, Explicit(1)).groups(2).check();
     Case::new(3, (6, 7), (64, 256), 1, 1, Explicit(0)).check();
     // regnet: narrow groups; resnet: 7x7 stem, strided 1x1
     Case::new(2, (9, 9), (24, 24), 3, 2, Explicit(1)).groups(3).check();
@@ -158,6 +161,8 @@ fn results_larger_than_the_caches_match_burn() {
     Case::new(1, (260, 260), (16, 16), 5, 2, Padding::Same).groups(16).check();
     Case::new(1, (130, 130), (16, 64), 1, 1, Padding::Explicit(0)).epilogue(Epilogue::Relu6).check();
     Case::new(1, (130, 130), (64, 16), 1, 1, Padding::Explicit(0)).check();
+    Case::new(1, (128, 132), (32, 64), 3, 1, Padding::Explicit(1)).epilogue(Epilogue::Relu).check();
+    Case::new(1, (130, 130), (64, 64), 3, 1, Padding::Explicit(1)).check();
 }
 
 fn padding() -> impl Strategy<Value = Padding> {
@@ -197,6 +202,16 @@ proptest! {
     #[test]
     fn convolutions_of_3x3_with_many_channels_match_burn(
         n in 1_usize..4, h in 3_usize..17, w in 3_usize..17, groups in 1_usize..3, ci in 1_usize..5, co in 1_usize..5,
+        padding in padding(), prologue in prologue(), epilogue in epilogue(), bias: bool,
+    ) {
+        let options = Conv2dOptions { stride: 1, padding, groups, prologue, epilogue };
+        Case { n, h, w, ci: 32 * ci * groups, co: 32 * co * groups, k: 3, options, bias }.check();
+    }
+
+    /// The sizes at which Winograd's tiles of 4 x 4 are chosen.
+    #[test]
+    fn convolutions_of_3x3_with_many_pixels_match_burn(
+        n in 1_usize..4, h in 7_usize..26, w in 7_usize..26, groups in 1_usize..3, ci in 1_usize..3, co in 1_usize..3,
         padding in padding(), prologue in prologue(), epilogue in epilogue(), bias: bool,
     ) {
         let options = Conv2dOptions { stride: 1, padding, groups, prologue, epilogue };
@@ -307,9 +322,9 @@ fn gradient_checkpointing_gives_the_same_gradients() {
 #[test]
 fn nan_passes_through_the_epilogue() {
     let device = Device::flex();
-    for (k, groups) in [(1, 1), (3, 1), (3, 4)] {
-        let x = Tensor::<4>::full([1, 4, 4, 4], f32::NAN, &device);
-        let w = Tensor::<4>::ones([4, 4 / groups, k, k], &device);
+    for (k, groups, size, channels) in [(1, 1, 4, 4), (3, 1, 4, 4), (3, 4, 4, 4), (3, 1, 4, 32), (3, 1, 16, 32)] {
+        let x = Tensor::<4>::full([1, size, size, channels], f32::NAN, &device);
+        let w = Tensor::<4>::ones([channels, channels / groups, k, k], &device);
         let options = Conv2dOptions { groups, epilogue: Epilogue::Relu6, ..Default::default() };
         assert!(vec(conv2d(x, w, None, options)).iter().all(|v| v.is_nan()));
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 x 1, stride 1, no groups | a matrix product of the pixels as they lie ([`gemm`](crate::gemm)) |
 //! | a kernel for each channel | [`depthwise`] |
-//! | 3 x 3, stride 1, groups of 32 to 128 channels, AVX-512 | [`winograd`] |
+//! | 3 x 3, stride 1, groups of 32 to 128 channels, AVX-512 | [`winograd`], with tiles of 2 x 2 or 4 x 4 results |
 //! | anything else, AVX-512 | [`direct`] |
 //! | anything else | [`patches`] |
 

@@ -86,6 +86,7 @@ impl Rows {
     ///
     /// # Safety
     /// The machine has AVX-512F; A and the panel are readable, C is writable and, for [`Init::Accumulate`], holds values.
+    /// C may start where A does if their rows are as far apart: the rows of a block are read before they are written.
     pub(crate) unsafe fn compute(self) {
         // SAFETY: the caller's duty.
         unsafe { self.blocks(Store::Cached) }

@@ -2,17 +2,24 @@
 
 use crate::gemm::SharedMut;
 
-/// The tiles of 2 x 2 pixels that cover the images of a batch; those of odd sides reach over the border.
+/// The square tiles that cover the images of a batch; if their side does not divide the image's, the last reach over
+/// the border.
 pub(super) struct Tiling {
+    side: usize,
     images: usize,
     rows: usize,
     cols: usize,
 }
 
 impl Tiling {
-    /// Tiles of `images` images of `size` (height, width).
-    pub(super) fn new(images: usize, size: (usize, usize)) -> Self {
-        Self { images, rows: size.0.div_ceil(2), cols: size.1.div_ceil(2) }
+    /// Tiles of `side` x `side` pixels of `images` images of `size` (height, width).
+    pub(super) fn new(side: usize, images: usize, size: (usize, usize)) -> Self {
+        Self { side, images, rows: size.0.div_ceil(side), cols: size.1.div_ceil(side) }
+    }
+
+    /// Whether the tiles cover images of `size` and nothing else.
+    pub(super) fn is_exact(&self, size: (usize, usize)) -> bool {
+        (self.rows * self.side, self.cols * self.side) == size
     }
 
     /// Tiles of the batch.
@@ -23,7 +30,8 @@ impl Tiling {
     /// Image, row and column of a tile's first pixel.
     pub(super) fn place(&self, tile: usize) -> (usize, isize, isize) {
         let row = tile / self.cols;
-        (row / self.rows, (2 * (row % self.rows)) as isize, (2 * (tile % self.cols)) as isize)
+        let at = |i: usize| (self.side * i) as isize;
+        (row / self.rows, at(row % self.rows), at(tile % self.cols))
     }
 }
 
@@ -59,18 +67,28 @@ pub(super) struct Results {
     /// Height and width.
     pub(super) size: (usize, usize),
     pub(super) channels: usize,
+    /// Whether they are written past the caches (see [`stream`](crate::gemm::stream)).
+    pub(super) streamed: bool,
+}
+
+/// Where `S` x `S` results go.
+pub(super) struct Destination<const S: usize> {
+    pub(super) pixels: [[*mut f32; S]; S],
+    /// Whether they are written past the caches; every vector of them is one cache line then.
+    pub(super) streamed: bool,
 }
 
 impl Results {
-    /// The pixels of a tile from channel `first` on; `outside` for those outside the image.
-    pub(super) fn tile(
+    /// A tile from channel `first` on; `outside` takes the pixels outside the image.
+    pub(super) fn tile<const S: usize>(
         &self,
         (image, y, x): (usize, isize, isize),
         first: usize,
         outside: *mut f32,
-    ) -> [[*mut f32; 2]; 2] {
+    ) -> Destination<S> {
         let at = |pixel: usize| self.values.0.wrapping_add(pixel * self.channels + first);
-        pixels(self.size, image, (y, x)).map(|row| row.map(|pixel| pixel.map_or(outside, at)))
+        let pixels = pixels(self.size, image, (y, x)).map(|row| row.map(|pixel| pixel.map_or(outside, at)));
+        Destination { pixels, streamed: self.streamed }
     }
 }
 
@@ -104,9 +122,14 @@ mod tests {
 
     #[test]
     fn tiles_cover_images_of_odd_sides() {
-        let tiling = Tiling::new(2, (3, 5));
-        assert_eq!(tiling.count(), 12);
-        assert_eq!(tiling.place(5), (0, 2, 4));
-        assert_eq!(tiling.place(6), (1, 0, 0));
+        let small = Tiling::new(2, 2, (3, 5));
+        assert_eq!(small.count(), 12);
+        assert_eq!(small.place(5), (0, 2, 4));
+        assert_eq!(small.place(6), (1, 0, 0));
+        let large = Tiling::new(4, 2, (3, 5));
+        assert_eq!(large.count(), 4);
+        assert_eq!(large.place(1), (0, 0, 4));
+        assert_eq!(large.place(2), (1, 0, 0));
+        assert!(!large.is_exact((3, 5)) && large.is_exact((4, 8)));
     }
 }
