@@ -156,6 +156,11 @@ fn a_single_pixel_matches_burn() {
 }
 
 #[test]
+fn a_wide_kernel_over_few_channels_matches_burn() {
+    Case::new(2, (12, 13), (7, 70), 11, 1, Padding::Explicit(5)).check();
+}
+
+#[test]
 fn results_larger_than_the_caches_match_burn() {
     Case::new(1, (130, 130), (64, 64), 3, 1, Padding::Explicit(1)).groups(64).epilogue(Epilogue::Relu6).check();
     Case::new(1, (260, 260), (16, 16), 5, 2, Padding::Same).groups(16).check();

@@ -18,6 +18,8 @@ pub(super) struct Units {
     pub(super) taps: usize,
     /// Values that a tap reads.
     pub(super) depth: usize,
+    /// In how many blocks the depth is cut.
+    blocks: usize,
     /// Output channels of a group.
     breadth: usize,
 }
@@ -33,27 +35,27 @@ pub(super) struct Unit {
 
 impl Units {
     pub(super) fn new(g: &Geometry) -> Self {
-        let (taps, depth) = if g.taps_are_rows() { (g.k, g.k * g.ci) } else { (g.taps(), g.ci_group()) };
-        Self { groups: g.groups, taps, depth, breadth: g.co_group() }
+        let (taps, depth, blocks) = if g.taps_are_rows() {
+            (g.k, g.k * g.ci, 1)
+        } else {
+            (g.taps(), g.ci_group(), g.ci_group().div_ceil(PANEL))
+        };
+        Self { groups: g.groups, taps, depth, blocks, breadth: g.co_group() }
     }
 
     fn panels(&self) -> usize {
         self.breadth.div_ceil(PANEL)
     }
 
-    fn blocks(&self) -> usize {
-        self.depth.div_ceil(PANEL)
-    }
-
     fn count(&self) -> usize {
-        self.groups * self.panels() * self.blocks()
+        self.groups * self.panels() * self.blocks
     }
 
     fn get(&self, unit: usize) -> Unit {
-        let (group, rest) = (unit / (self.panels() * self.blocks()), unit % (self.panels() * self.blocks()));
-        let (panel, block) = (rest / self.blocks(), rest % self.blocks());
+        let (group, rest) = (unit / (self.panels() * self.blocks), unit % (self.panels() * self.blocks));
+        let (panel, block) = (rest / self.blocks, rest % self.blocks);
         let cols = panel * PANEL..((panel + 1) * PANEL).min(self.breadth);
-        Unit { group, depth: self.depth * block / self.blocks()..self.depth * (block + 1) / self.blocks(), cols }
+        Unit { group, depth: self.depth * block / self.blocks..self.depth * (block + 1) / self.blocks, cols }
     }
 
     /// `dw` `[co, ci / groups, k, k]`.
@@ -92,33 +94,32 @@ impl Units {
         sums.par_chunks_mut(parts).enumerate().for_each(|(unit, parts)| {
             if let [sum, parts @ ..] = parts {
                 parts.iter().for_each(|part| sum.iter_mut().zip(part).for_each(|(s, p)| *s += p));
-                let Unit { group, depth, cols } = self.get(unit);
-                let by_column = by_column(sum, depth.len(), cols.len());
-                for c in cols.clone() {
-                    for (i, d) in depth.clone().enumerate() {
-                        for tap in 0..self.taps {
-                            // A tap that is a row of the kernel reads (k_x, channel).
-                            let (channel, tap_index) =
-                                if g.taps_are_rows() { (d % g.ci, tap * g.k + d / g.ci) } else { (d, tap) };
-                            let value = by_column[(tap * cols.len() + c - cols.start) * depth.len() + i];
-                            let at = (group * g.co_group() + c) * row + channel * g.taps() + tap_index;
-                            // SAFETY: each weight belongs to one unit.
-                            unsafe { *out.at(at) = value };
-                        }
-                    }
+                let unit = self.get(unit);
+                let (first, run) = (unit.depth.start * self.taps, unit.depth.len() * self.taps);
+                for (c, weights) in unit.cols.clone().zip(self.by_column(g, &unit, sum).chunks_exact(run)) {
+                    let at = (unit.group * g.co_group() + c) * row + first;
+                    // SAFETY: each weight belongs to one unit, and those of a column of it follow each other.
+                    unsafe { out.at(at).copy_from_nonoverlapping(weights.as_ptr(), run) };
                 }
             }
         });
         dw
     }
-}
 
-/// `[tap][depth][width]` to `[tap][column][depth]`.
-fn by_column(sum: &[f32], depth: usize, cols: usize) -> Vec<f32> {
-    let width = Width::of(cols).vectors() * 16;
-    let mut out = vec![0.0; sum.len() / width * cols];
-    for (sum, out) in sum.chunks_exact(depth * width).zip(out.chunks_exact_mut(cols * depth)) {
-        transpose(sum, depth, cols, width, out, depth);
+    /// A unit's sum, `[tap][depth][width]`, as `[column][weight]`: the weights in the order in which `dw` has them.
+    fn by_column(&self, g: &Geometry, unit: &Unit, sum: &[f32]) -> Vec<f32> {
+        let (depth, cols) = (unit.depth.len(), unit.cols.len());
+        let (width, weights) = (Width::of(cols).vectors() * 16, depth * self.taps);
+        let mut by_weight = uninit(weights * width);
+        for (i, row) in sum.chunks_exact(width).enumerate() {
+            let (tap, d) = (i / depth, i % depth);
+            // A tap that is a row of the kernel reads (k_x, channel).
+            let weight =
+                if g.taps_are_rows() { d % g.ci * g.taps() + tap * g.k + d / g.ci } else { d * self.taps + tap };
+            by_weight[weight * width..][..width].copy_from_slice(row);
+        }
+        let mut out = uninit(cols * weights);
+        transpose(&by_weight, weights, cols, width, &mut out, weights);
+        out
     }
-    out
 }
