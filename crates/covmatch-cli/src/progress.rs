@@ -133,8 +133,8 @@ impl EpochBar {
                 let message = format!("run {} of {}  epoch {}  loss {loss:.3}", run + 1, self.runs, epoch + 1);
                 self.bar.show(done, self.total, &message);
             }
-            Progress::Tested { run, recalls } => {
-                let [ir, _, _, tr, _, _, avg] = recalls.values();
+            Progress::Tested { run, outcome } => {
+                let [ir, _, _, tr, _, _, avg] = outcome.last.values();
                 self.bar.say(&format!("run {}: IR@1 {ir:.1}  TR@1 {tr:.1}  Avg {avg:.1}", run + 1));
             }
             _ => {}

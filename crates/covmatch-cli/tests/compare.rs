@@ -25,7 +25,7 @@ const SMALL: [&str; 15] = [
     "select.batch=16",
     "select.forgetting_epochs=2",
     "evaluate.epochs=2",
-    "evaluate.runs=2",
+    "evaluate.runs=3",
     "evaluate.val_every=1",
     "train.epochs=1",
     "train.batch=16",
@@ -94,9 +94,20 @@ fn a_comparison_that_is_killed_goes_on_to_the_same_table() {
     let before = filled(&part);
     assert_eq!(before.len(), 4, "random and herding are there: {before:?}");
     kill_when(compare(&part, &[]), &part.join("covmatch-4/cost.json"));
+    // With the first of three models trained and tested.
+    let runs = part.join("covmatch-4/runs.json");
+    kill_when(compare(&part, &[]), &runs);
+    let first: Value = serde_json::from_slice(&std::fs::read(&runs).unwrap()).unwrap();
     let text = String::from_utf8(succeed(compare(&part, &[])).stderr).unwrap();
     assert!(text.contains("random-4 is there") && text.contains("herding-4 is there"), "{text}");
     assert!(!text.contains("covmatch-4 goes on being made"), "{text}");
+    let evaluation: Value =
+        serde_json::from_slice(&std::fs::read(part.join("covmatch-4/evaluation.json")).unwrap()).unwrap();
+    assert_eq!(first["runs"][0], evaluation["evaluation"]["runs"][0]);
+    assert!(!runs.exists(), "evaluation.json has its runs");
+    let evaluated = text.split_once("covmatch-4 is being evaluated").unwrap().1;
+    let tested = evaluated.lines().find(|line| line.contains("IR@1")).unwrap();
+    assert!(!tested.contains("run 1:"), "the first model was trained again: {tested}");
     assert_eq!(filled(&part)[..4], before, "what was there was not made again");
 
     assert_eq!(table(&part), table(&whole));

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use covmatch::config::Config;
 use covmatch::distill::{DistillError, Event, Observer, Quiet, resume, run};
 use covmatch::distilled::DistilledSet;
-use covmatch::evaluate::evaluate_pairs;
+use covmatch::evaluate::{Run, evaluate_pairs};
 use covmatch::experiment::Experiment;
 
 const VOCABULARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/goldens/data_vocab.txt");
@@ -250,15 +250,17 @@ fn an_evaluation_repeats_and_its_runs_differ() {
     let device = Device::flex();
     let experiment = Experiment::open(config(&[]), &device).unwrap();
     let pairs = covmatch::distill::initial_pairs(&experiment).unwrap().inputs;
-    let evaluate = |experiment: &Experiment| {
+    let after = |experiment: &Experiment, done: Vec<Run>| {
         let config = experiment.config.evaluate;
-        evaluate_pairs(experiment, &pairs, None, &config, experiment.config.seed(), &mut |_| {}).unwrap()
+        evaluate_pairs(experiment, &pairs, None, &config, done, &mut |_| {}).unwrap()
     };
+    let evaluate = |experiment: &Experiment| after(experiment, Vec::new());
     let (once, twice) = (evaluate(&experiment), evaluate(&experiment));
     assert_eq!(once, twice);
     assert_eq!(once.runs.len(), 2);
     assert_ne!(once.runs[0].loss, once.runs[1].loss);
     assert!(once.chosen.is_some());
+    assert_eq!(after(&experiment, vec![once.runs[0]]), once, "the second run does not depend on the first");
 
     let frozen = Experiment::open(config(&["evaluate.train_text_encoder=false"]), &device).unwrap();
     assert_ne!(evaluate(&frozen).runs[0].loss, once.runs[0].loss);

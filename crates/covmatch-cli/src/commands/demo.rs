@@ -129,7 +129,7 @@ fn evaluate(name: &str, experiment: &Experiment, pairs: &Inputs) -> anyhow::Resu
     let config = experiment.config.evaluate;
     progress(&format!("training {} models on the {} pairs of {name} ...", config.runs, pairs.len()));
     let mut bar = EpochBar::new(config.runs, config.epochs);
-    Ok(evaluate_pairs(experiment, pairs, None, &config, experiment.config.seed(), &mut |event| bar.show(event))?)
+    Ok(evaluate_pairs(experiment, pairs, None, &config, Vec::new(), &mut |event| bar.show(event))?)
 }
 
 /// What is compared.

@@ -22,9 +22,8 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let experiment = Experiment::open(config, &device)?;
     let pairs = set.pairs_for(&experiment)?;
     let mut bar = EpochBar::new(experiment.config.evaluate.runs, experiment.config.evaluate.epochs);
-    let seed = experiment.config.seed();
     let (config, learned) = (&experiment.config.evaluate, set.learned.as_ref());
-    let evaluation = evaluate_pairs(&experiment, &pairs, learned, config, seed, &mut |p| bar.show(p))?;
+    let evaluation = evaluate_pairs(&experiment, &pairs, learned, config, Vec::new(), &mut |p| bar.show(p))?;
     drop(bar);
     let own = own_encoders(&set, &experiment.config);
     if own {

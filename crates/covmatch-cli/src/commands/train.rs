@@ -17,7 +17,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<String> {
     let experiment = Experiment::open(Config::read(&args.config, &overrides)?, &device)?;
     let config = experiment.config.train;
     let mut bar = EpochBar::new(config.runs, config.epochs);
-    let evaluation = train_on_everything(&experiment, &config, experiment.config.seed(), &mut |p| bar.show(p))?;
+    let evaluation = train_on_everything(&experiment, &config, Vec::new(), &mut |p| bar.show(p))?;
     drop(bar);
     match args.json {
         true => Ok(format!("{}\n", json!({ "config": experiment.config, "evaluation": evaluation }))),

@@ -15,7 +15,7 @@ use crate::config::{Config, MethodName, RunInfo};
 use crate::distill::{self, DistillError, Observer};
 use crate::distilled::{self, DistilledSet};
 use crate::engine::peak_memory;
-use crate::evaluate::{Evaluation, Progress, evaluate_pairs, train_on_everything};
+use crate::evaluate::{Evaluation, Progress, Run, evaluate_pairs, train_on_everything};
 use crate::experiment::{Experiment, RUN_FILE};
 use crate::files::{self, WriteError};
 use crate::report::{Row, Table};
@@ -24,6 +24,7 @@ use crate::shard::Shard;
 use crate::trajectory::experts::Experts;
 
 const COST: &str = "cost.json";
+const RUNS: &str = "runs.json";
 const EVALUATION: &str = "evaluation.json";
 
 /// What making a set took.
@@ -51,6 +52,13 @@ pub(super) struct EvaluationFile {
     pub config: Config,
     /// What was measured.
     pub evaluation: Evaluation,
+}
+
+/// `runs.json`: the first runs of an evaluation, and with what they were measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct RunsFile {
+    config: Config,
+    runs: Vec<Run>,
 }
 
 /// How far a cell is.
@@ -101,6 +109,10 @@ impl Cell {
         if let Some(EvaluationFile { config, .. }) = read_json(&path) {
             self.require(&path, &config, info)?;
             return Ok(State::Done);
+        }
+        let path = folder.join(RUNS);
+        if let Some(RunsFile { config, .. }) = read_json(&path) {
+            self.require(&path, &config, info)?;
         }
         let path = folder.join(RUN_FILE);
         if !path.is_file() {
@@ -224,7 +236,8 @@ impl Cell {
         Ok(Some(experts.cost()?))
     }
 
-    /// Evaluates the set, or training on everything, and writes `evaluation.json`.
+    /// Evaluates the set, or training on everything, from the first run that is not in `runs.json`; writes
+    /// `evaluation.json`.
     fn evaluate(
         &self,
         folder: &Path,
@@ -232,22 +245,42 @@ impl Cell {
         device: &Device,
         watcher: &mut dyn Watcher,
     ) -> Result<(), CompareError> {
-        let experiment = Experiment::open(Config { run: Some(info.clone()), ..self.config.clone() }, device)?;
-        let (config, seed) = (&experiment.config, experiment.config.seed());
-        let progress = &mut |event| watcher.epoch(event);
-        let evaluation = match self.work {
-            Work::Everything => train_on_everything(&experiment, &config.train, seed, progress)?,
-            Work::Select(_) | Work::Distill => {
-                let set = DistilledSet::load(folder, device)?;
-                let pairs = set.pairs_for(&experiment)?;
-                let learned = set.learned.as_ref();
-                let evaluation = evaluate_pairs(&experiment, &pairs, learned, &config.evaluate, seed, progress)?;
-                write_card(folder, &set, config, &evaluation)?;
-                evaluation
-            }
-        };
         fs::create_dir_all(folder).map_err(|cause| WriteError::new(folder, cause))?;
-        write_json(&folder.join(EVALUATION), &EvaluationFile { config: config.clone(), evaluation })
+        let config = Config { run: Some(info.clone()), ..self.config.clone() };
+        let experiment = Experiment::open(config.clone(), device)?;
+        let path = folder.join(RUNS);
+        let done = read_json(&path).map_or(Vec::new(), |file: RunsFile| file.runs);
+        let mut file = RunsFile { config: config.clone(), runs: done.clone() };
+        let evaluation = self.measure(folder, &experiment, done, &mut |event| {
+            if let Progress::Tested { outcome, .. } = event {
+                file.runs.push(outcome);
+                // A folder that cannot be written to is an error when `evaluation.json` is written.
+                let _ = write_json(&path, &file);
+            }
+            watcher.epoch(event);
+        })?;
+        write_json(&folder.join(EVALUATION), &EvaluationFile { config, evaluation })?;
+        let _ = fs::remove_file(&path); // `evaluation.json` has its runs
+        Ok(())
+    }
+
+    /// The evaluation whose first runs are `done`.
+    fn measure(
+        &self,
+        folder: &Path,
+        experiment: &Experiment,
+        done: Vec<Run>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Evaluation, CompareError> {
+        let config = &experiment.config;
+        if self.work == Work::Everything {
+            return Ok(train_on_everything(experiment, &config.train, done, progress)?);
+        }
+        let set = DistilledSet::load(folder, &experiment.device)?;
+        let (pairs, learned) = (set.pairs_for(experiment)?, set.learned.as_ref());
+        let evaluation = evaluate_pairs(experiment, &pairs, learned, &config.evaluate, done, progress)?;
+        write_card(folder, &set, config, &evaluation)?;
+        Ok(evaluation)
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! OUT/<method>-<N>/                  the set, as `covmatch select` or `covmatch distill` makes it
 //! OUT/<method>-<N>/cost.json         what making it took; written when the set is whole
+//! OUT/<method>-<N>/runs.json         the models of its evaluation that are trained and tested, until all are
 //! OUT/<method>-<N>/evaluation.json   its evaluation and the configuration; written last
 //! OUT/full/evaluation.json           training on the whole train split
 //! OUT/table.{md,csv,json,html}       what is there, in one table

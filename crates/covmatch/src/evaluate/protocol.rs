@@ -81,8 +81,8 @@ pub enum Progress {
     Tested {
         /// The run, from 0.
         run: usize,
-        /// The recalls of the last epoch.
-        recalls: Recalls,
+        /// What it measured.
+        outcome: Run,
     },
 }
 
@@ -122,14 +122,17 @@ impl Evaluation {
 }
 
 /// Trains `config.runs` models on `pairs`, with what was `learned` beside them, and tests them.
+///
+/// The first of them are `done`, from an evaluation that ended early: they are not trained again.
 pub fn evaluate_pairs(
     experiment: &Experiment,
     pairs: &Inputs,
     learned: Option<&Learned>,
     config: &TrainConfig,
-    seed: Seed,
+    done: Vec<Run>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
+    let seed = experiment.config.seed();
     let mut steps = |run: usize, epoch: usize| {
         let n = pairs.len() as u32;
         let order = seed.stream(&format!("evaluate.{run}.order"), epoch as u64).shuffle(n);
@@ -149,7 +152,7 @@ pub fn evaluate_pairs(
     let config = TrainConfig { train_text_encoder, ..*config };
     let rates = learned.filter(|_| config.learned_rates).map(|learned| learned.rates);
     let recipe = Recipe { config: &config, rates, purpose: "evaluate" };
-    repeat(experiment, recipe, seed, &mut steps, progress)
+    repeat(experiment, recipe, done, &mut steps, progress)
 }
 
 /// The learned similarity of the pairs at `rows` with its loss.
@@ -158,13 +161,14 @@ fn target(learned: &Learned, rows: &Tensor<1, Int>) -> Option<(PairLoss, Tensor<
     Some((learned.loss, similarity.select(0, rows.clone()).select(1, rows.clone())))
 }
 
-/// Trains `config.runs` models on the whole train split and tests them.
+/// Trains `config.runs` models on the whole train split and tests them; the first of them are `done`.
 pub fn train_on_everything(
     experiment: &Experiment,
     config: &TrainConfig,
-    seed: Seed,
+    done: Vec<Run>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
+    let seed = experiment.config.seed();
     let augment = experiment.config.distill.augmentation();
     let mut steps = |run: usize, epoch: usize| {
         let loader = experiment.train_loader(seed, &format!("train.{run}"), config.batch, augment)?;
@@ -173,7 +177,7 @@ pub fn train_on_everything(
         let batches = batches.take(per_epoch as usize).map(|batch| Ok(Source::Batch(batch?)));
         Ok(Box::new(batches) as Batches<'_>)
     };
-    repeat(experiment, Recipe { config, rates: None, purpose: "train" }, seed, &mut steps, progress)
+    repeat(experiment, Recipe { config, rates: None, purpose: "train" }, done, &mut steps, progress)
 }
 
 /// What a step is trained on.
@@ -214,15 +218,14 @@ impl Recipe<'_> {
 fn repeat(
     experiment: &Experiment,
     recipe: Recipe<'_>,
-    seed: Seed,
+    done: Vec<Run>,
     steps: Epochs<'_, '_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, EvaluateError> {
-    let mut runs = Vec::with_capacity(recipe.config.runs);
-    for run in 0..recipe.config.runs {
-        let mut training = Training { experiment, recipe, config: recipe.config, seed, run };
-        let outcome = training.run(steps, progress)?;
-        progress(Progress::Tested { run, recalls: outcome.last });
+    let mut runs = done;
+    for run in runs.len()..recipe.config.runs {
+        let outcome = Training { experiment, recipe, config: recipe.config, run }.run(steps, progress)?;
+        progress(Progress::Tested { run, outcome });
         runs.push(outcome);
     }
     Evaluation::of(runs).ok_or(EvaluateError::EmptySplit { split: Split::Test })
@@ -233,7 +236,6 @@ struct Training<'a> {
     experiment: &'a Experiment,
     recipe: Recipe<'a>,
     config: &'a TrainConfig,
-    seed: Seed,
     run: usize,
 }
 
@@ -245,7 +247,7 @@ struct Chosen {
 }
 
 impl Training<'_> {
-    fn run(&mut self, steps: Epochs<'_, '_>, progress: &mut dyn FnMut(Progress)) -> Result<Run, EvaluateError> {
+    fn run(&self, steps: Epochs<'_, '_>, progress: &mut dyn FnMut(Progress)) -> Result<Run, EvaluateError> {
         let mut model = self.experiment.model(self.run_seed(), 0);
         if !self.config.train_text_encoder {
             model = model.with_frozen_text();
@@ -274,7 +276,8 @@ impl Training<'_> {
 
     /// A seed for this run alone.
     fn run_seed(&self) -> Seed {
-        Seed(self.seed.stream(&format!("{}.run", self.recipe.purpose), self.run as u64).next_u64())
+        let seed = self.experiment.config.seed();
+        Seed(seed.stream(&format!("{}.run", self.recipe.purpose), self.run as u64).next_u64())
     }
 
     fn validates(&self, epochs: usize) -> bool {
