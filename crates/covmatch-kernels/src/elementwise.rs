@@ -9,7 +9,7 @@ use crate::backend::{FlexTensor, contiguous, dims, tensor, values, values_mut};
 use crate::gemm::uninit;
 
 /// Values a task takes at a time; fewer than this run on the calling thread.
-const CHUNK: usize = 1 << 14;
+pub(crate) const CHUNK: usize = 1 << 14;
 
 /// Values that [`overwrite`] copies at a time: few enough to stay in the first-level cache.
 const BLOCK: usize = 1 << 10;

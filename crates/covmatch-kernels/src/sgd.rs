@@ -4,15 +4,16 @@
 //! v <- momentum v + g + weight_decay x
 //! x <- x - lr v
 //! ```
-//! Both updates are in place when nothing else refers to the values.
+//! One pass over memory makes both updates, in place when nothing else refers to the values.
 
 use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
-use burn::backend::{Backend, Dispatch, Flex, backend_extension, tensor::FloatTensor};
+use burn::backend::{Backend, Dispatch, ExtensionType, Flex, backend_extension, tensor::FloatTensor};
 use burn::tensor::Tensor;
+use rayon::prelude::*;
 
-use crate::backend::{FlexTensor, contiguous, use_kernels, values};
-use crate::elementwise::{Source, map2, map3, transform};
+use crate::backend::{FlexTensor, contiguous, dims, tensor, use_kernels, values, values_mut};
+use crate::elementwise::CHUNK;
 use crate::simd::vectorized;
 
 /// The rates of a step.
@@ -40,92 +41,122 @@ pub fn sgd_step<const D: usize>(
 ) -> (Tensor<D>, Tensor<D>) {
     assert_eq!(x.dims(), gradient.dims(), "sgd_step: the gradient has another shape");
     assert!(x.shape().num_elements() > 0, "sgd_step: empty input {:?}", x.dims());
-    let SgdRates { lr, momentum, weight_decay } = rates;
+    if let Some(velocity) = &velocity {
+        assert_eq!(x.dims(), velocity.dims(), "sgd_step: the velocity has another shape");
+    }
+    if !use_kernels(&x) {
+        return plain(x, gradient, velocity, rates);
+    }
+    let velocity = velocity.map_or(Velocity::None, |velocity| Velocity::Some(velocity.into_dispatch()));
+    let (x, gradient) = (x.into_dispatch(), gradient.into_dispatch());
+    let (x, velocity) = <Dispatch as SgdOps>::descend(x, gradient, velocity, rates);
+    (Tensor::from_dispatch(x), Tensor::from_dispatch(velocity))
+}
+
+/// The step in burn's own operations.
+fn plain<const D: usize>(
+    x: Tensor<D>,
+    gradient: Tensor<D>,
+    velocity: Option<Tensor<D>>,
+    rates: SgdRates,
+) -> (Tensor<D>, Tensor<D>) {
+    let pull = gradient + x.clone().mul_scalar(rates.weight_decay);
     let velocity = match velocity {
-        Some(velocity) => {
-            assert_eq!(x.dims(), velocity.dims(), "sgd_step: the velocity has another shape");
-            multiply_add_2(velocity, momentum, gradient, x.clone(), weight_decay)
-        }
-        None => multiply_add(gradient, x.clone(), weight_decay),
+        Some(velocity) => velocity.mul_scalar(rates.momentum) + pull,
+        None => pull,
     };
-    (multiply_add(x, velocity.clone(), -lr), velocity)
+    (x - velocity.clone().mul_scalar(rates.lr), velocity)
 }
 
-/// `x + a y`
-fn multiply_add<const D: usize>(x: Tensor<D>, y: Tensor<D>, a: f32) -> Tensor<D> {
-    if use_kernels(&x) {
-        Tensor::from_dispatch(<Dispatch as SgdOps>::multiply_add(x.into_dispatch(), y.into_dispatch(), a))
-    } else {
-        x + y.mul_scalar(a)
-    }
-}
-
-/// `b x + y + a z`
-fn multiply_add_2<const D: usize>(x: Tensor<D>, b: f32, y: Tensor<D>, z: Tensor<D>, a: f32) -> Tensor<D> {
-    if use_kernels(&x) {
-        let (x, y, z) = (x.into_dispatch(), y.into_dispatch(), z.into_dispatch());
-        Tensor::from_dispatch(<Dispatch as SgdOps>::multiply_add_2(x, b, y, z, a))
-    } else {
-        x.mul_scalar(b) + y + z.mul_scalar(a)
+vectorized! {
+    /// The step of `x` with velocity `v` along `g`.
+    fn step(x: &mut [f32], v: &mut [f32], g: &[f32], rates: SgdRates) {
+        for ((x, v), g) in x.iter_mut().zip(v).zip(g) {
+            *v = rates.momentum * *v + (g + rates.weight_decay * *x);
+            *x -= rates.lr * *v;
+        }
     }
 }
 
 vectorized! {
-    fn multiply_add_values(x: Source, y: &[f32], a: f32, sum: &mut [f32]) {
-        map2(x, y, sum, |x, y| x + a * y);
+    /// The first step of `x`; `v` holds the gradient before and the velocity after it.
+    fn first_step(x: &mut [f32], v: &mut [f32], rates: SgdRates) {
+        for (x, v) in x.iter_mut().zip(v) {
+            *v += rates.weight_decay * *x;
+            *x -= rates.lr * *v;
+        }
     }
 }
 
-vectorized! {
-    fn multiply_add_2_values(x: Source, b: f32, y: &[f32], z: &[f32], a: f32, sum: &mut [f32]) {
-        map3(x, y, z, sum, |x, y, z| b * x + (y + a * z));
-    }
+/// A velocity; before the first step there is none.
+#[derive(ExtensionType, Clone)]
+pub(crate) enum Velocity<B: Backend> {
+    Some(FloatTensor<B>),
+    None,
 }
 
 #[backend_extension(Autodiff, Flex)]
 pub(crate) trait SgdOps: Backend {
-    fn multiply_add(x: FloatTensor<Self>, y: FloatTensor<Self>, a: f32) -> FloatTensor<Self>;
-    fn multiply_add_2(
+    fn descend(
         x: FloatTensor<Self>,
-        b: f32,
-        y: FloatTensor<Self>,
-        z: FloatTensor<Self>,
-        a: f32,
-    ) -> FloatTensor<Self>;
+        gradient: FloatTensor<Self>,
+        #[extension_type] velocity: Velocity<Self>,
+        rates: SgdRates,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
 impl SgdOps for Flex {
-    fn multiply_add(x: FlexTensor, y: FlexTensor, a: f32) -> FlexTensor {
-        let y = contiguous(y);
-        let y = values(&y);
-        transform(x, |start, x, sum| multiply_add_values(x, &y[start..start + sum.len()], a, sum))
+    fn descend(
+        x: FlexTensor,
+        gradient: FlexTensor,
+        velocity: Velocity<Self>,
+        rates: SgdRates,
+    ) -> (FlexTensor, FlexTensor) {
+        match velocity {
+            Velocity::Some(velocity) => {
+                let gradient = contiguous(gradient);
+                let g = values(&gradient);
+                update(x, velocity, |start, x, v| step(x, v, &g[start..start + x.len()], rates))
+            }
+            Velocity::None => update(x, gradient, |_, x, v| first_step(x, v, rates)),
+        }
     }
+}
 
-    fn multiply_add_2(x: FlexTensor, b: f32, y: FlexTensor, z: FlexTensor, a: f32) -> FlexTensor {
-        let (y, z) = (contiguous(y), contiguous(z));
-        let (y, z) = (values(&y), values(&z));
-        transform(x, |start, x, sum| {
-            let part = start..start + sum.len();
-            multiply_add_2_values(x, b, &y[part.clone()], &z[part], a, sum);
-        })
+/// What `kernel(start, x, v)` makes of chunks of both that begin at `start`.
+fn update(
+    x: FlexTensor,
+    v: FlexTensor,
+    kernel: impl Fn(usize, &mut [f32], &mut [f32]) + Sync,
+) -> (FlexTensor, FlexTensor) {
+    let (mut x, mut v) = (own(x), own(v));
+    if let (Some(x), Some(v)) = (values_mut(&mut x), values_mut(&mut v)) {
+        let chunks = x.par_chunks_mut(CHUNK).zip(v.par_chunks_mut(CHUNK));
+        chunks.enumerate().for_each(|(i, (x, v))| kernel(i * CHUNK, x, v));
     }
+    (x, v)
+}
+
+/// The same values in memory that nothing else refers to.
+fn own(t: FlexTensor) -> FlexTensor {
+    let mut t = contiguous(t);
+    if values_mut(&mut t).is_some() { t } else { tensor(values(&t).to_vec(), &dims(&t)) }
 }
 
 /// An update is not differentiated: the results are untracked.
 impl<C: CheckpointStrategy> SgdOps for Autodiff<Flex, C> {
-    fn multiply_add(x: FloatTensor<Self>, y: FloatTensor<Self>, a: f32) -> FloatTensor<Self> {
-        FloatTensor::<Self>::new(Flex::multiply_add(x.into_primitive(), y.into_primitive(), a))
-    }
-
-    fn multiply_add_2(
+    fn descend(
         x: FloatTensor<Self>,
-        b: f32,
-        y: FloatTensor<Self>,
-        z: FloatTensor<Self>,
-        a: f32,
-    ) -> FloatTensor<Self> {
-        let (x, y, z) = (x.into_primitive(), y.into_primitive(), z.into_primitive());
-        FloatTensor::<Self>::new(Flex::multiply_add_2(x, b, y, z, a))
+        gradient: FloatTensor<Self>,
+        velocity: Velocity<Self>,
+        rates: SgdRates,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let velocity = match velocity {
+            Velocity::Some(velocity) => Velocity::Some(velocity.into_primitive()),
+            Velocity::None => Velocity::None,
+        };
+        let (x, velocity) = Flex::descend(x.into_primitive(), gradient.into_primitive(), velocity, rates);
+        (FloatTensor::<Self>::new(x), FloatTensor::<Self>::new(velocity))
     }
 }
 
