@@ -48,6 +48,17 @@ fn detect() -> Level {
     Level::Portable
 }
 
+/// Whether a test of AVX-512 kernels must be skipped here; it says so.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[allow(clippy::print_stderr)]
+pub(crate) fn lacks_avx512() -> bool {
+    let lacks = level() != Level::Avx512;
+    if lacks {
+        eprintln!("skipped: this test needs AVX-512");
+    }
+    lacks
+}
+
 /// Defines a function whose body is compiled once for each [`Level`]; a call runs the version of [`level`].
 ///
 /// The body should be a loop that the compiler can vectorise; functions it calls are inlined only if they are

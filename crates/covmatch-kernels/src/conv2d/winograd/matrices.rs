@@ -197,7 +197,7 @@ fn mul_add(factor: f32, a: __m512, b: __m512) -> __m512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Level, level};
+    use crate::simd::lacks_avx512;
 
     const D: [f32; 6] = [0.3, -0.7, 0.2, 0.9, -0.4, 0.6];
     const W: [f32; 3] = [0.5, -0.8, 0.1];
@@ -229,7 +229,7 @@ mod tests {
     where
         Winograd: Tile<OUT, WINDOW>,
     {
-        if level() != Level::Avx512 {
+        if lacks_avx512() {
             return;
         }
         // SAFETY: the machine has AVX-512.
