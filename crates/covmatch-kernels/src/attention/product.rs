@@ -69,7 +69,7 @@ pub(super) unsafe fn product(
             use crate::gemm::micro::{Init, Rows, Width};
             let (width, init, clamp) = (Width::of(cols), Init::Zero, Clamp::NONE);
             let (a, b) = (a.as_ptr(), panel.as_ptr());
-            let rows = Rows { n: m, width, kc: k, a, a_row: a_stride, b, c, c_row: c_stride, init, clamp };
+            let rows = Rows { n: m, width, kc: k, a, a_row: a_stride, a_step: 1, b, c, c_row: c_stride, init, clamp };
             // SAFETY: A's rows and the panel are bounded above, C's are the caller's duty; the level is AVX-512.
             unsafe { rows.compute() };
             continue;

@@ -123,10 +123,10 @@ fn summed_parts(a: Matrix, b: Matrix, threads: usize) -> Vec<f32> {
     sum
 }
 
-/// Whether the rows of A are read where they lie: their values are side by side, and rows do not crowd into the same few
-/// sets of the caches, as they do when whole pages lie between them.
+/// Whether A is read where it lies: its rows or columns do not crowd into the same few sets of the caches, as they do when
+/// whole pages lie between them.
 fn lies_well(a: Matrix) -> bool {
-    a.col_stride == 1 && !a.row_stride.is_multiple_of(1024)
+    !a.row_stride.max(a.col_stride).is_multiple_of(1024)
 }
 
 /// A part of C, and what it is computed from.
@@ -155,11 +155,11 @@ impl Tile<'_> {
         let streamed = k <= SHORT && should_stream(self.c.0, n, a.rows * n);
         for k0 in (0..k).step_by(step) {
             let steps = k0..(k0 + step).min(k);
-            let (a_ptr, a_row) = if in_place {
-                (a.ptr(rows.start, k0), a.row_stride)
+            let (a_ptr, a_row, a_step) = if in_place {
+                (a.ptr(rows.start, k0), a.row_stride, a.col_stride)
             } else {
                 pack::rows(a, rows.clone(), steps.clone(), &mut packed_a);
-                (packed_a.as_ptr(), steps.len())
+                (packed_a.as_ptr(), steps.len(), 1)
             };
             for p in self.panels.clone() {
                 let cols = columns(p, n);
@@ -171,7 +171,7 @@ impl Tile<'_> {
                 unsafe {
                     let (b, c) = (packed_b.values().as_ptr(), self.c.at(rows.start * n + cols.start));
                     let (n, kc, c_row) = (rows.len(), steps.len(), n);
-                    let rows = micro::Rows { n, width, kc, a: a_ptr, a_row, b, c, c_row, init, clamp };
+                    let rows = micro::Rows { n, width, kc, a: a_ptr, a_row, a_step, b, c, c_row, init, clamp };
                     if streamed { rows.stream() } else { rows.compute() }
                 }
             }

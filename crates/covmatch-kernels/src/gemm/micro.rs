@@ -1,7 +1,7 @@
 //! The AVX-512 micro-kernel: a few rows of C by up to 64 columns, held in registers over a run of the reduction.
 //!
 //! ```text
-//! C[i, ..] (+)= sum over l < kc:  a[i * a_row + l] * b[l * width ..][..width]
+//! C[i, ..] (+)= sum over l < kc:  a[i * a_row + l * a_step] * b[l * width ..][..width]
 //! ```
 
 use std::arch::x86_64::*;
@@ -69,6 +69,8 @@ pub(crate) struct Rows {
     pub(crate) a: *const f32,
     /// Elements from one row of A to the next.
     pub(crate) a_row: usize,
+    /// Elements from one step of the reduction to the next.
+    pub(crate) a_step: usize,
     /// The packed panel: `kc` rows of `16 * width.vectors()`.
     pub(crate) b: *const f32,
     /// C: `n` rows of the panel's columns.
@@ -152,7 +154,7 @@ pub(crate) use dispatch;
 /// As [`Rows::compute`] or [`Rows::stream`].
 #[target_feature(enable = "avx512f")]
 unsafe fn tile<const MR: usize, const NV: usize>((block, store): (Rows, Store)) {
-    let Rows { width, kc, a, a_row, b, c, c_row, init, clamp, .. } = block;
+    let Rows { width, kc, a, a_row, a_step, b, c, c_row, init, clamp, .. } = block;
     let mask = |j: usize| if j + 1 == NV { width.last } else { 0xffff };
     let mut acc = [[_mm512_setzero_ps(); NV]; MR];
     // SAFETY: the caller vouches for every address below.
@@ -170,18 +172,22 @@ unsafe fn tile<const MR: usize, const NV: usize>((block, store): (Rows, Store)) 
         let mut step = |l: usize| {
             let vb: [__m512; NV] = std::array::from_fn(|j| _mm512_loadu_ps(b.add(16 * (l * NV + j))));
             for (i, row) in acc.iter_mut().enumerate() {
-                let va = _mm512_set1_ps(*a.add(i * a_row + l));
+                let va = _mm512_set1_ps(*a.add(i * a_row + l * a_step));
                 for (v, vb) in row.iter_mut().zip(vb) {
                     *v = _mm512_fmadd_ps(va, vb, *v);
                 }
             }
         };
-        let unrolled = kc / 4 * 4;
-        for l in (0..unrolled).step_by(4) {
-            step(l);
-            step(l + 1);
-            step(l + 2);
-            step(l + 3);
+        let unrolled = kc / 16 * 16;
+        for l in (0..unrolled).step_by(16) {
+            // The same steps of the rows after these, which the next block finds in L2.
+            (MR..2 * MR).for_each(|i| _mm_prefetch::<_MM_HINT_T1>(a.wrapping_add(i * a_row + l * a_step).cast()));
+            for l in (l..l + 16).step_by(4) {
+                step(l);
+                step(l + 1);
+                step(l + 2);
+                step(l + 3);
+            }
         }
         (unrolled..kc).for_each(step);
         if let Init::Accumulate = init {

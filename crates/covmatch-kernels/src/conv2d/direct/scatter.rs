@@ -69,7 +69,7 @@ fn window_values(g: &Geometry, dy: &[f32], panels: &[(Width, Vec<f32>)], windows
     for (i, (width, panel)) in panels.iter().enumerate() {
         let (a, b, c) = (dy.as_ptr(), panel.as_ptr(), windows[i * PANEL..].as_mut_ptr());
         let (width, init, clamp) = (*width, Init::Zero, Clamp::NONE);
-        let rows = Rows { n: g.ow, width, kc: g.co, a, a_row: g.co, b, c, c_row: len, init, clamp };
+        let rows = Rows { n: g.ow, width, kc: g.co, a, a_row: g.co, a_step: 1, b, c, c_row: len, init, clamp };
         // SAFETY: dy has ow rows of co values, the panel co rows of the width, and `windows` ow rows of `len` values
         // that include the panel's columns.
         unsafe { rows.compute() };

@@ -113,7 +113,7 @@ where
             let (b, init, clamp) = (kernels.as_ptr(), Init::Zero, Clamp::NONE);
             // SAFETY: V has n rows of kc values at every place, U kc rows of the panel's columns, M room for n rows. M
             // is apart from V or has its rows where V has them.
-            unsafe { Rows { n, width, kc, a, a_row: row, b, c, c_row: row, init, clamp }.compute() };
+            unsafe { Rows { n, width, kc, a, a_row: row, a_step: 1, b, c, c_row: row, init, clamp }.compute() };
         }
     }
 
