@@ -90,8 +90,8 @@ impl Network {
     /// Features `[n, d]` of `input`, without dropout.
     pub fn features(&self, input: &Input) -> anyhow::Result<Tensor<2>> {
         match (self, input.clone()) {
-            (Network::Image(encoder), Input::Pixels(pixels)) => Ok(encoder.encode(pixels, &mut Mode::Eval)?),
-            (Network::Video(encoder), Input::Frames(frames)) => Ok(encoder.encode(frames, &mut Mode::Eval)?),
+            (Network::Image(encoder), Input::Pixels(pixels)) => Ok(encoder.encode(pixels)?),
+            (Network::Video(encoder), Input::Frames(frames)) => Ok(encoder.encode(frames)?),
             (Network::Text(encoder), Input::Embedded { embedded, mask }) => {
                 Ok(encoder.encode(embedded, mask, &mut Mode::Eval)?)
             }

@@ -25,8 +25,13 @@ pub fn plain_ops<R>(f: impl FnOnce() -> R) -> R {
 
 /// Whether a call on `x` runs our kernels: `x` lives on Flex and no [`plain_ops`] scope is open.
 pub(crate) fn use_kernels<const D: usize>(x: &Tensor<D>) -> bool {
+    runs_kernels(&x.device())
+}
+
+/// Whether calls on tensors of `device` run our kernels.
+pub(crate) fn runs_kernels(device: &Device) -> bool {
     // Device equality ignores whether autodiff is on.
-    !PLAIN.get() && x.device() == Device::flex()
+    !PLAIN.get() && *device == Device::flex()
 }
 
 /// A tensor as the Flex backend holds it.

@@ -30,6 +30,7 @@ mod math;
 mod pool;
 mod row_sums;
 mod sgd;
+mod side_by_side;
 pub mod simd;
 mod standardize;
 
@@ -44,4 +45,5 @@ pub use layer_norm::{add_layer_norm, layer_norm};
 pub use linear::linear;
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d};
 pub use sgd::{SgdRates, sgd_step};
+pub use side_by_side::side_by_side;
 pub use standardize::standardize;

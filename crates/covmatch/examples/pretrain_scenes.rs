@@ -214,7 +214,7 @@ fn image() {
         let numbers = batch(step, IMAGE_BATCH);
         let (pixels, labels) = (pixels(&numbers, &device).autodiff(), label_tensor(&numbers, &device).autodiff());
         let graph = model.train();
-        let features = graph.encoder.encode(pixels, &mut Mode::Eval).unwrap();
+        let features = graph.encoder.encode(pixels).unwrap();
         let loss = label_loss(graph.head.forward(features), labels);
         log.step(step, &loss);
         let gradients = loss.backward();
@@ -227,7 +227,7 @@ fn image() {
 /// Tells how much of a few unseen scenes is recognised.
 fn check_image(model: &Trained<AnyImageEncoder>, device: &Device) {
     let numbers: Vec<u64> = (SCENES..SCENES + 500).collect();
-    let features = model.encoder.encode(pixels(&numbers, device), &mut Mode::Eval).unwrap();
+    let features = model.encoder.encode(pixels(&numbers, device)).unwrap();
     let labels = label_tensor(&numbers, device);
     let logits = model.head.forward(features);
     let loss = label_loss(logits.clone(), labels.clone()).into_scalar::<f32>();

@@ -24,7 +24,7 @@ fn check(case: &str) {
     let device = Device::flex().autodiff();
     let encoder = generated::fill(encoder(case, &device));
     let pixels = golden.input::<4>(&device);
-    let features = encoder.encode(pixels.clone(), &mut Mode::Eval).unwrap();
+    let features = encoder.encode(pixels.clone()).unwrap();
     assert_eq!(features.dims()[1], encoder.feature_dim());
     golden.check(&encoder, &pixels, features);
 }
@@ -98,7 +98,7 @@ fn multiply_adds_are_what_pytorch_counts() {
         let (device, [n, _, h, w]) = (Device::flex(), golden.input_shape());
         let encoder = encoder(case, &device);
         let pixels = Tensor::zeros([n, 3, h, w], &device);
-        let (_, counted) = covmatch::encoders::macs::count(|| encoder.encode(pixels, &mut Mode::Eval).unwrap());
+        let (_, counted) = covmatch::encoders::macs::count(|| encoder.encode(pixels).unwrap());
         let expected = golden.get("macs")[0]; // rounded to f32
         assert!((counted as f64 - expected).abs() <= 1e-6 * expected, "{case}: {counted}, PyTorch {expected}");
     }
@@ -117,7 +117,7 @@ fn statistics_of_batch_norms_are_never_trained() {
         let device = Device::flex().autodiff();
         let encoder = generated::fill(encoder(name, &device));
         let pixels = Tensor::ones([1, 3, 32, 32], &device);
-        parity::statistics_stay_frozen(encoder, |e| e.encode(pixels, &mut Mode::Eval).unwrap());
+        parity::statistics_stay_frozen(encoder, |e| e.encode(pixels).unwrap());
     }
 }
 
@@ -129,7 +129,7 @@ fn frozen_weights_leave_the_gradient_of_the_pixels_as_it_was() {
     let encoder = generated::fill(encoder("mobilenetv2_100", &device));
     let gradient = |encoder: &AnyImageEncoder| {
         let pixels = golden.input::<4>(&device);
-        let features = encoder.encode(pixels.clone(), &mut Mode::Eval).unwrap();
+        let features = encoder.encode(pixels.clone()).unwrap();
         pixels.grad(&features.sum().backward()).unwrap().into_data()
     };
     let trained = gradient(&encoder);
@@ -166,7 +166,7 @@ fn inputs_that_do_not_fit_are_refused() {
     let device = Device::flex();
     for name in image::names() {
         let encoder = AnyImageEncoder::new(name, &device).unwrap();
-        let encode = |shape: [usize; 4]| encoder.encode(Tensor::zeros(shape, &device), &mut Mode::Eval).unwrap_err();
+        let encode = |shape: [usize; 4]| encoder.encode(Tensor::zeros(shape, &device)).unwrap_err();
         assert_eq!(encode([0, 3, 224, 224]), EncoderError::EmptyBatch, "{name}");
         for shape in [[1, 1, 224, 224], [1, 4, 224, 224], [1, 3, 31, 224], [1, 3, 224, 31], [1, 3, 0, 0]] {
             assert!(matches!(encode(shape), EncoderError::Shape { got, .. } if got == shape), "{name} {shape:?}");
@@ -179,7 +179,7 @@ fn the_smallest_image_gives_one_feature_vector() {
     let device = Device::flex();
     for name in image::names().filter(|name| !name.starts_with("vit")) {
         let encoder = AnyImageEncoder::new(name, &device).unwrap();
-        let features = encoder.encode(Tensor::ones([1, 3, 32, 32], &device), &mut Mode::Eval).unwrap();
+        let features = encoder.encode(Tensor::ones([1, 3, 32, 32], &device)).unwrap();
         assert_eq!(features.dims(), [1, encoder.feature_dim()], "{name}");
     }
 }

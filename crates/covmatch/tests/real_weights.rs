@@ -42,7 +42,7 @@ fn check_image(name: &str) {
     let encoder = weights::load(encoder, weights::find(folder).unwrap(), KeyMap::Detect).unwrap();
     let pixels = pixels(golden.get("photos"), image::info(name).unwrap().normalization, &device);
     let expected = golden.get(&format!("features.{name}"));
-    let encode = || values(encoder.encode(pixels.clone(), &mut Mode::Eval).unwrap());
+    let encode = || values(encoder.encode(pixels.clone()).unwrap());
     close("features on the CPU kernels", &encode(), expected, FEATURES);
     close("features on plain operations", &plain_ops(encode), expected, FEATURES);
 }

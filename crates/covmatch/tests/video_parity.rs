@@ -15,7 +15,7 @@ fn check(case: &str) {
     let device = Device::flex().autodiff();
     let encoder = generated::fill(AnyVideoEncoder::new("r3d_18", &device).unwrap());
     let frames = golden.input::<5>(&device);
-    let features = encoder.encode(frames.clone(), &mut Mode::Eval).unwrap();
+    let features = encoder.encode(frames.clone()).unwrap();
     golden.check(&encoder, &frames, features);
 }
 
@@ -46,7 +46,7 @@ fn multiply_adds_are_what_pytorch_counts() {
     let device = Device::flex();
     let encoder = AnyVideoEncoder::new("r3d_18", &device).unwrap();
     let frames = Tensor::zeros(golden.input_shape::<5>(), &device);
-    let (_, counted) = covmatch::encoders::macs::count(|| encoder.encode(frames, &mut Mode::Eval).unwrap());
+    let (_, counted) = covmatch::encoders::macs::count(|| encoder.encode(frames).unwrap());
     let expected = golden.get("macs")[0]; // rounded to f32
     assert!((counted as f64 - expected).abs() <= 1e-6 * expected, "{counted}, PyTorch {expected}");
 }
@@ -56,7 +56,7 @@ fn statistics_of_batch_norms_are_never_trained() {
     let device = Device::flex().autodiff();
     let encoder = generated::fill(AnyVideoEncoder::new("r3d_18", &device).unwrap());
     let frames = Tensor::ones([1, 3, 1, 16, 16], &device);
-    parity::statistics_stay_frozen(encoder, |e| e.encode(frames, &mut Mode::Eval).unwrap());
+    parity::statistics_stay_frozen(encoder, |e| e.encode(frames).unwrap());
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn an_unknown_name_is_refused_with_the_list_of_names() {
 fn inputs_that_do_not_fit_are_refused() {
     let device = Device::flex();
     let encoder = AnyVideoEncoder::new("r3d_18", &device).unwrap();
-    let encode = |shape: [usize; 5]| encoder.encode(Tensor::zeros(shape, &device), &mut Mode::Eval).unwrap_err();
+    let encode = |shape: [usize; 5]| encoder.encode(Tensor::zeros(shape, &device)).unwrap_err();
     assert_eq!(encode([0, 3, 4, 32, 32]), EncoderError::EmptyBatch);
     for shape in [[1, 1, 4, 32, 32], [1, 3, 0, 32, 32], [1, 3, 4, 15, 32], [1, 3, 4, 32, 15]] {
         assert!(matches!(encode(shape), EncoderError::Shape { got, .. } if got == shape), "{shape:?}");

@@ -8,6 +8,8 @@
 //! encoders' backward pass as the linear function that has it.
 
 use burn::module::Module;
+use burn::tensor::Tensor;
+use covmatch_kernels::side_by_side;
 
 use super::synthetic::PairGradients;
 use crate::config::Target;
@@ -81,17 +83,22 @@ pub fn match_pairs(
     let values = Features { image: h.image.clone().inner(), text: h.text.clone().inner() };
     let CovarianceLoss { loss: cov, image_gradient, text_gradient } =
         covariance_loss(&real.features, &values, objective.rho);
-    let tangent =
-        (h.image.clone() * image_gradient.autodiff()).sum() + (h.text.clone() * text_gradient.autodiff()).sum();
+    let tangent = |h: &Tensor<2>, gradient: Tensor<2>| (h.clone() * gradient.autodiff()).sum();
+    let (tangent_v, tangent_l) = (tangent(&h.image, image_gradient), tangent(&h.text, text_gradient));
 
     let z = frozen.project(h, &mut Mode::Eval)?;
     let feat_v = feature_loss(real.means.image.clone().autodiff(), z.image);
     let feat_l = feature_loss(real.means.text.clone().autodiff(), z.text);
     let (cov, v, l) = (cov.into_scalar::<f32>(), feat_v.clone().into_scalar(), feat_l.clone().into_scalar());
 
-    let total = tangent.mul_scalar(objective.cov) + (feat_v + feat_l).mul_scalar(objective.feat);
-    let mut gradients = total.backward();
-    let gradients =
-        PairGradients { pixels: pixels.grad_remove(&mut gradients), text: text.grad_remove(&mut gradients) };
-    Ok(Matched { cov, feat_v: v, feat_l: l, gradients })
+    // What is left of L is a sum of a function of the images and one of the captions.
+    let total =
+        |tangent: Tensor<1>, feat: Tensor<1>| tangent.mul_scalar(objective.cov) + feat.mul_scalar(objective.feat);
+    let (total_v, total_l) = (total(tangent_v, feat_v), total(tangent_l, feat_l));
+    let (pixels, text) = side_by_side(
+        &pixels.device(),
+        || target.image().then(|| pixels.grad_remove(&mut total_v.backward())).flatten(),
+        || target.text().then(|| text.grad_remove(&mut total_l.backward())).flatten(),
+    );
+    Ok(Matched { cov, feat_v: v, feat_l: l, gradients: PairGradients { pixels, text } })
 }

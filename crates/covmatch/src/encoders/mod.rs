@@ -80,19 +80,19 @@ pub enum EncoderError {
     },
 }
 
-/// Turns pixels into one feature vector an image.
+/// Turns pixels into one feature vector an image. None of the networks drops activations on the way to its features.
 pub trait ImageEncoder: Module {
     /// `pixels` `[n, 3, h, w]`, normalised, to features `[n, d_v]`.
-    fn encode(&self, pixels: Tensor<4>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError>;
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;
 }
 
-/// Turns clips into one feature vector each.
+/// Turns clips into one feature vector each, likewise.
 pub trait VideoEncoder: Module {
     /// `frames` `[n, 3, t, h, w]`, normalised, to features `[n, d_v]`.
-    fn encode(&self, frames: Tensor<5>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError>;
+    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;

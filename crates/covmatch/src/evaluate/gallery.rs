@@ -32,7 +32,7 @@ impl EncodedGallery {
         }
         let eval = || Mode::Eval;
         let images = experiment.encode_images(gallery.images, |pixels| {
-            let features = model.visual.encode(pixels, &mut eval())?;
+            let features = model.visual.encode(pixels)?;
             Ok(normalize(model.project_image(features, &mut eval())?))
         })?;
         let captions = experiment.encode_captions(&gallery.captions, |text, mask| {

@@ -20,6 +20,7 @@ pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use covmatch_kernels::side_by_side;
 use serde::{Deserialize, Serialize};
 
 use crate::data::loader::Batch;
@@ -135,12 +136,15 @@ impl Model {
     /// Features before the heads, `h_v` and `h_l`.
     pub fn features(&self, inputs: Inputs, mode: &mut Mode) -> Result<Features, EncoderError> {
         let Inputs { pixels, text, mask, level } = inputs;
-        let image = self.visual.encode(pixels, mode)?;
-        let text = match level {
-            TextLevel::Inputs => encode_by_length(&self.text, text, mask, mode)?,
-            TextLevel::Features => text.squeeze_dim(1),
-        };
-        Ok(Features { image, text })
+        let (image, text) = side_by_side(
+            &pixels.device(),
+            || self.visual.encode(pixels),
+            || match level {
+                TextLevel::Inputs => encode_by_length(&self.text, text, mask, mode),
+                TextLevel::Features => Ok(text.squeeze_dim(1)),
+            },
+        );
+        Ok(Features { image: image?, text: text? })
     }
 
     /// Features after the heads, `z_v` and `z_l`, unnormalised.

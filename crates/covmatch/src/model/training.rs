@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
+use covmatch_kernels::side_by_side;
 use serde::{Deserialize, Serialize};
 
 use super::{Branches, Inputs, Model};
@@ -82,16 +83,49 @@ pub struct ModelOptimizer {
 }
 
 impl ModelOptimizer {
-    /// `model` after a step along `gradients`.
-    fn step(&mut self, model: Model, mut gradients: Gradients, rates: PartRates) -> Model {
-        let gradients = &mut gradients;
-        Model {
-            visual: self.visual.step(model.visual, gradients, rates.visual),
-            text: self.text.step(model.text, gradients, rates.text),
-            image_head: self.image_head.step(model.image_head, gradients, rates.image_head),
-            text_head: self.text_head.step(model.text_head, gradients, rates.text_head),
-        }
+    /// `model` after a step along `gradients`, those of the features `z` that it computed.
+    ///
+    /// The graphs of the branches meet in the loss only: behind it each of them is traversed by itself.
+    fn step(&mut self, model: Model, z: Features, gradients: Branches<Option<Tensor<2>>>, rates: PartRates) -> Model {
+        let Model { visual, text, image_head, text_head } = model;
+        let visual = Part { module: visual, sgd: &mut self.visual, rates: rates.visual };
+        let image_head = Part { module: image_head, sgd: &mut self.image_head, rates: rates.image_head };
+        let text = Part { module: text, sgd: &mut self.text, rates: rates.text };
+        let text_head = Part { module: text_head, sgd: &mut self.text_head, rates: rates.text_head };
+        let ((visual, image_head), (text, text_head)) = side_by_side(
+            &z.image.device(),
+            || branch_step(visual, image_head, z.image, gradients.image),
+            || branch_step(text, text_head, z.text, gradients.text),
+        );
+        Model { visual, text, image_head, text_head }
     }
+}
+
+/// A part of a model, and how it descends.
+struct Part<'a, M> {
+    module: M,
+    sgd: &'a mut Sgd,
+    rates: SgdRates,
+}
+
+impl<M: Module> Part<'_, M> {
+    fn step(self, gradients: &mut Gradients) -> M {
+        self.sgd.step(self.module, gradients, self.rates)
+    }
+}
+
+/// The encoder and the head of a branch after a step along `gradient`, that of the features `z` that they computed; as they
+/// were if the loss does not depend on `z`.
+fn branch_step<E: Module, H: Module>(
+    encoder: Part<E>,
+    head: Part<H>,
+    z: Tensor<2>,
+    gradient: Option<Tensor<2>>,
+) -> (E, H) {
+    let Some(gradient) = gradient else { return (encoder.module, head.module) };
+    // The linear function with that gradient. Its factor is tracked, so that there is a graph if all else is frozen.
+    let mut gradients = (z * gradient.autodiff().require_grad()).sum().backward();
+    (encoder.step(&mut gradients), head.step(&mut gradients))
 }
 
 /// A model after a step, and what the step saw before it.
@@ -188,13 +222,17 @@ impl Forwarded {
     ) -> (Model, f32) {
         let Self { model, features, projected } = self;
         drop(features);
-        let loss = loss(projected);
+        let leaf = |z: &Tensor<2>| z.clone().detach().require_grad();
+        let z = Branches { image: leaf(&projected.image), text: leaf(&projected.text) };
+        let loss = loss(Features { image: z.image.clone(), text: z.text.clone() });
         let value = loss.clone().into_scalar::<f32>();
         if !value.is_finite() {
             return (model.valid(), value);
         }
-        let gradients = loss.backward();
-        (optimizer.step(model, gradients, rates).valid(), value)
+        let mut gradients = loss.backward();
+        let gradients =
+            Branches { image: z.image.grad_remove(&mut gradients), text: z.text.grad_remove(&mut gradients) };
+        (optimizer.step(model, projected, gradients, rates).valid(), value)
     }
 }
 

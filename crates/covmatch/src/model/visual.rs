@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use crate::data::transform::Normalization;
 use crate::encoders::image::{self, AnyImageEncoder};
 use crate::encoders::video::{self, AnyVideoEncoder};
-use crate::encoders::{EncoderError, ImageEncoder, Mode, VideoEncoder};
+use crate::encoders::{EncoderError, ImageEncoder, VideoEncoder};
 
 /// An image encoder, which takes one frame, or a video encoder.
 #[derive(Module, Debug)]
@@ -59,9 +59,9 @@ impl AnyVisualEncoder {
     }
 
     /// `pixels` `[n, 3, t, h, w]` to features `[n, d_v]`.
-    pub fn encode(&self, pixels: Tensor<5>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    pub fn encode(&self, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::Video(encoder) => encoder.encode(pixels, mode),
+            Self::Video(encoder) => encoder.encode(pixels),
             Self::Image(encoder) => {
                 let [n, channels, frames, height, width] = pixels.dims();
                 if frames != 1 {
@@ -71,7 +71,7 @@ impl AnyVisualEncoder {
                         got: pixels.dims().to_vec(),
                     });
                 }
-                encoder.encode(pixels.reshape([n, channels, height, width]), mode)
+                encoder.encode(pixels.reshape([n, channels, height, width]))
             }
         }
     }

@@ -19,7 +19,7 @@ pub(super) fn pretrained_features(experiment: &Experiment) -> Result<JointFeatur
     let (visual, text) = (&experiment.pretrained.visual, &experiment.pretrained.text);
     train_features(
         experiment,
-        |pixels| visual.encode(pixels, &mut Mode::Eval),
+        |pixels| visual.encode(pixels),
         |embedded, mask| encode_by_length(text, embedded, mask, &mut Mode::Eval),
     )
 }
@@ -29,7 +29,7 @@ pub(super) fn projected_features(experiment: &Experiment, model: &Model) -> Resu
     let eval = || Mode::Eval;
     train_features(
         experiment,
-        |pixels| model.project_image(model.visual.encode(pixels, &mut eval())?, &mut eval()),
+        |pixels| model.project_image(model.visual.encode(pixels)?, &mut eval()),
         |embedded, mask| {
             let features = encode_by_length(&model.text, embedded, mask, &mut eval())?;
             model.text_head.forward(features, &mut eval())

@@ -11,7 +11,7 @@ use covmatch_kernels::Epilogue;
 
 use super::{SMALLEST, check_pixels};
 use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
-use crate::encoders::{EncoderError, ImageEncoder, Mode};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// Blocks of equal form that follow one another.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ impl MobileNetV2 {
 }
 
 impl ImageEncoder for MobileNetV2 {
-    fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("MobileNetV2", &pixels, SMALLEST)?;
         let x = self.features.iter().fold(channels_last(pixels), |x, feature| feature.forward(x));
         Ok(kernels::global_avg_pool(x))

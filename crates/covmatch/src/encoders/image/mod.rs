@@ -16,7 +16,7 @@ pub mod vit;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use super::{EncoderError, ImageEncoder, Mode, macs};
+use super::{EncoderError, ImageEncoder, macs};
 pub use crate::data::transform::{ChannelOrder, Normalization};
 use efficientnet_lite::{EfficientNetLite, EfficientNetLiteConfig};
 use mobilenet_v2::{MobileNetV2, MobileNetV2Config};
@@ -87,8 +87,7 @@ pub fn info(name: &str) -> Result<&'static ImageEncoderInfo, EncoderError> {
 /// It is counted in a pass over zeros on `device`.
 pub fn macs(name: &str, size: usize, device: &Device) -> Result<u64, EncoderError> {
     let encoder = AnyImageEncoder::new(name, device)?;
-    let (features, multiply_adds) =
-        macs::count(|| encoder.encode(Tensor::zeros([1, 3, size, size], device), &mut Mode::Eval));
+    let (features, multiply_adds) = macs::count(|| encoder.encode(Tensor::zeros([1, 3, size, size], device)));
     features.map(|_| multiply_adds)
 }
 
@@ -148,15 +147,15 @@ impl AnyImageEncoder {
 }
 
 impl ImageEncoder for AnyImageEncoder {
-    fn encode(&self, pixels: Tensor<4>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::NfNet(encoder) => encoder.encode(pixels, mode),
-            Self::NfResNet(encoder) => encoder.encode(pixels, mode),
-            Self::NfRegNet(encoder) => encoder.encode(pixels, mode),
-            Self::Vit(encoder) => encoder.encode(pixels, mode),
-            Self::EfficientNetLite(encoder) => encoder.encode(pixels, mode),
-            Self::MobileNetV2(encoder) => encoder.encode(pixels, mode),
-            Self::SqueezeNet(encoder) => encoder.encode(pixels, mode),
+            Self::NfNet(encoder) => encoder.encode(pixels),
+            Self::NfResNet(encoder) => encoder.encode(pixels),
+            Self::NfRegNet(encoder) => encoder.encode(pixels),
+            Self::Vit(encoder) => encoder.encode(pixels),
+            Self::EfficientNetLite(encoder) => encoder.encode(pixels),
+            Self::MobileNetV2(encoder) => encoder.encode(pixels),
+            Self::SqueezeNet(encoder) => encoder.encode(pixels),
         }
     }
 

@@ -12,7 +12,7 @@ use covmatch_kernels::{Epilogue, Prologue};
 use super::nf::{self, Activation, BlockForm, Gate, NfBlock, Place};
 use super::{SMALLEST, check_pixels};
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder, Mode};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// The form of an NFNet.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl NfNet {
 }
 
 impl ImageEncoder for NfNet {
-    fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NFNet", &pixels, SMALLEST)?;
         let x = self.stem.forward(channels_last(pixels)); // [n, h/4, w/4, stem]
         let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]

@@ -11,7 +11,7 @@ use covmatch_kernels::{Epilogue, Padding};
 
 use super::{SMALLEST, check_pixels};
 use crate::encoders::layers::{Conv2d, ConvForm, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder, Mode};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// SqueezeNet 1.1.
 #[derive(Module, Debug)]
@@ -27,7 +27,7 @@ impl SqueezeNet {
 }
 
 impl ImageEncoder for SqueezeNet {
-    fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("SqueezeNet", &pixels, SMALLEST)?;
         Ok(kernels::global_avg_pool(self.features.forward(channels_last(pixels))))
     }

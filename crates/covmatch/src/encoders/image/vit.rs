@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 
 use crate::encoders::layers::{LayerNorm, Linear, linear, zeros};
-use crate::encoders::{EncoderError, ImageEncoder, Mode, macs};
+use crate::encoders::{EncoderError, ImageEncoder, macs};
 
 /// The form of a vision transformer.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ impl Vit {
 }
 
 impl ImageEncoder for Vit {
-    fn encode(&self, pixels: Tensor<4>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         self.check(&pixels)?;
         let (n, width) = (pixels.dims()[0], self.config.width);
         let patches = self.patch_embed.proj.forward(pixels); // [n, patches, width]

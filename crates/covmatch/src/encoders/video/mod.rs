@@ -8,7 +8,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 use super::image::{ChannelOrder, Normalization, unknown};
-use super::{EncoderError, Mode, VideoEncoder, macs};
+use super::{EncoderError, VideoEncoder, macs};
 use r3d::{R3d, R3dConfig};
 
 /// What is known of a video encoder by its name.
@@ -48,8 +48,7 @@ pub fn info(name: &str) -> Result<&'static VideoEncoderInfo, EncoderError> {
 /// It is counted in a pass over zeros on `device`.
 pub fn macs(name: &str, frames: usize, size: usize, device: &Device) -> Result<u64, EncoderError> {
     let encoder = AnyVideoEncoder::new(name, device)?;
-    let (features, multiply_adds) =
-        macs::count(|| encoder.encode(Tensor::zeros([1, 3, frames, size, size], device), &mut Mode::Eval));
+    let (features, multiply_adds) = macs::count(|| encoder.encode(Tensor::zeros([1, 3, frames, size, size], device)));
     features.map(|_| multiply_adds)
 }
 
@@ -71,9 +70,9 @@ impl AnyVideoEncoder {
 }
 
 impl VideoEncoder for AnyVideoEncoder {
-    fn encode(&self, frames: Tensor<5>, mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::R3d(encoder) => encoder.encode(frames, mode),
+            Self::R3d(encoder) => encoder.encode(frames),
         }
     }
 

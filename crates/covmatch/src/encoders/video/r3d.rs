@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor, module};
 use covmatch_kernels as kernels;
 
 use crate::encoders::layers::{BatchNorm, zeros};
-use crate::encoders::{EncoderError, Mode, VideoEncoder, macs};
+use crate::encoders::{EncoderError, VideoEncoder, macs};
 
 /// The form of an R3D.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl R3d {
 }
 
 impl VideoEncoder for R3d {
-    fn encode(&self, frames: Tensor<5>, _mode: &mut Mode) -> Result<Tensor<2>, EncoderError> {
+    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
         check_frames(&frames)?;
         let x = kernels::relu(self.stem.forward(frames)); // [n, 64, t, h/2, w/2]
         let blocks = [&self.layer1, &self.layer2, &self.layer3, &self.layer4].into_iter().flatten();
