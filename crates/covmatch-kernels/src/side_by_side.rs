@@ -17,3 +17,22 @@ pub fn side_by_side<A: Send, B: Send>(
 ) -> (A, B) {
     if runs_kernels(device) { rayon::join(a, b) } else { (a(), b()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plain_ops;
+    use std::thread::current;
+
+    #[test]
+    fn both_results_come_back_in_their_places() {
+        assert_eq!(side_by_side(&Device::flex(), || 1, || "two"), (1, "two"));
+    }
+
+    #[test]
+    fn within_plain_operations_both_run_on_the_callers_thread() {
+        let caller = current().id();
+        let (a, b) = plain_ops(|| side_by_side(&Device::flex(), || current().id(), || current().id()));
+        assert_eq!((a, b), (caller, caller));
+    }
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch::config::Config;
 use covmatch::data::Split;
@@ -10,7 +11,7 @@ use covmatch::data::scenes::{Form, SceneConfig, SceneId, captions};
 use covmatch::distill::{Distillation, Method, StepReport};
 use covmatch::encoders::{Mode, TextEncoder};
 use covmatch::experiment::Experiment;
-use covmatch::model::ModelError;
+use covmatch::model::{Model, ModelError, ModelOptimizer, TrainRates};
 
 /// The demo's experiment, smaller.
 fn experiment(overrides: &[&str]) -> Experiment {
@@ -82,6 +83,26 @@ fn different_scenes_have_different_features() {
     assert_eq!((features.image.dims()[1], features.text.dims()[1]), (256, 128));
     assert!(closest(&features.image) > 0.02, "{}", closest(&features.image));
     assert!(closest(&features.text) > 0.02, "{}", closest(&features.text));
+}
+
+#[test]
+fn a_branch_with_nothing_to_train_stays_as_it_is_while_the_other_learns() {
+    let experiment = experiment(&["head.image=false", "head.width=256"]);
+    let loader = experiment.train_loader(experiment.config.seed(), "test", 24, Augment::None).unwrap();
+    let model = experiment.model(experiment.config.seed(), 0);
+    let model = Model { visual: model.visual.no_grad(), ..model };
+    let inputs = model.inputs(loader.batch(0, 2).unwrap(), &mut Mode::Eval, &experiment.device).unwrap();
+    let features = |model: &Model| {
+        let h = model.features(inputs.clone(), &mut Mode::Eval).unwrap();
+        let z = model.project(h, &mut Mode::Eval).unwrap();
+        [z.image, z.text].map(|z| z.into_data().iter::<f32>().collect::<Vec<_>>())
+    };
+    let [image, text] = features(&model);
+    let (optimizer, rates) = (&mut ModelOptimizer::default(), TrainRates::default());
+    let (model, loss) = model.train_step(inputs.clone(), 0.07, rates, optimizer, &mut Mode::Eval).unwrap();
+    assert!(loss.is_finite());
+    let [image_after, text_after] = features(&model);
+    assert!(image_after == image && text_after != text);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod parity;
 use burn::tensor::{Device, Tensor};
 use covmatch::encoders::image::{self, AnyImageEncoder, ChannelOrder, Normalization};
 use covmatch::encoders::weights::generated;
-use covmatch::encoders::{EncoderError, ImageEncoder, Mode};
+use covmatch::encoders::{EncoderError, ImageEncoder};
 use covmatch_kernels::plain_ops;
 use parity::Golden;
 

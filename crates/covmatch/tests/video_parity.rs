@@ -6,7 +6,7 @@ mod parity;
 use burn::tensor::{Device, Tensor};
 use covmatch::encoders::video::{self, AnyVideoEncoder};
 use covmatch::encoders::weights::generated;
-use covmatch::encoders::{EncoderError, Mode, VideoEncoder};
+use covmatch::encoders::{EncoderError, VideoEncoder};
 use covmatch_kernels::plain_ops;
 use parity::Golden;
 
