@@ -31,63 +31,83 @@ impl Epilogue {
     }
 }
 
+/// The kernels for convolutions of one shape.
+enum Kernel {
+    /// A matrix product of the pixels as they lie.
+    Pointwise,
+    Depthwise,
+    #[cfg(target_arch = "x86_64")]
+    Winograd,
+    #[cfg(target_arch = "x86_64")]
+    Direct,
+    Patches,
+}
+
+impl Kernel {
+    fn of(g: &Geometry) -> Self {
+        if g.is_pointwise() {
+            return Self::Pointwise;
+        }
+        if g.is_depthwise() {
+            return Self::Depthwise;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if level() == Level::Avx512 {
+            return if winograd::suits(g) { Self::Winograd } else { Self::Direct };
+        }
+        Self::Patches
+    }
+}
+
 /// `y` `[n, oh, ow, co]`.
 pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, epilogue: Epilogue) -> Vec<f32> {
     let clamp = epilogue.clamp();
-    if g.is_pointwise() {
-        let (x, w) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(w, g.co, g.ci));
-        return product(x, w.t(), bias.map_or(Start::Zero, Start::Bias), clamp);
+    match Kernel::of(g) {
+        Kernel::Pointwise => {
+            let (x, w) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(w, g.co, g.ci));
+            product(x, w.t(), bias.map_or(Start::Zero, Start::Bias), clamp)
+        }
+        Kernel::Depthwise => depthwise::forward(g, x, w, bias, clamp),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Winograd => winograd::forward(g, x, w, bias, clamp),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Direct => direct::forward(g, x, w, bias, clamp),
+        Kernel::Patches => patches::forward(g, x, w, bias, clamp),
     }
-    if g.is_depthwise() {
-        return depthwise::forward(g, x, w, bias, clamp);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return if winograd::suits(g) {
-            winograd::forward(g, x, w, bias, clamp)
-        } else {
-            direct::forward(g, x, w, bias, clamp)
-        };
-    }
-    patches::forward(g, x, w, bias, clamp)
 }
 
 /// `dx` `[n, h, w, ci]`.
 pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
     counters::count_input_gradient();
-    if g.is_pointwise() {
-        let (dy, w) = (Matrix::new(dy, g.out_pixels(), g.co), Matrix::new(w, g.co, g.ci));
-        return product(dy, w, Start::Zero, Clamp::NONE);
+    match Kernel::of(g) {
+        Kernel::Pointwise => {
+            let (dy, w) = (Matrix::new(dy, g.out_pixels(), g.co), Matrix::new(w, g.co, g.ci));
+            product(dy, w, Start::Zero, Clamp::NONE)
+        }
+        Kernel::Depthwise => depthwise::input_gradient(g, dy, w),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Winograd => winograd::input_gradient(g, dy, w),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Direct => direct::input_gradient(g, dy, w),
+        Kernel::Patches => patches::input_gradient(g, dy, w),
     }
-    if g.is_depthwise() {
-        return depthwise::input_gradient(g, dy, w);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return if winograd::suits(g) { winograd::input_gradient(g, dy, w) } else { direct::input_gradient(g, dy, w) };
-    }
-    patches::input_gradient(g, dy, w)
 }
 
 /// `dw` `[co, ci / groups, k, k]`.
 pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
     counters::count_weight_gradient();
-    if g.is_pointwise() {
-        let (x, dy) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(dy, g.out_pixels(), g.co));
-        return product(dy.t(), x, Start::Zero, Clamp::NONE);
+    match Kernel::of(g) {
+        Kernel::Pointwise => {
+            let (x, dy) = (Matrix::new(x, g.in_pixels(), g.ci), Matrix::new(dy, g.out_pixels(), g.co));
+            product(dy.t(), x, Start::Zero, Clamp::NONE)
+        }
+        Kernel::Depthwise => depthwise::weight_gradient(g, x, dy),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Winograd => winograd::weight_gradient(g, x, dy),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::Direct => direct::weight_gradient(g, x, dy),
+        Kernel::Patches => patches::weight_gradient(g, x, dy),
     }
-    if g.is_depthwise() {
-        return depthwise::weight_gradient(g, x, dy);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
-        return if winograd::suits(g) {
-            winograd::weight_gradient(g, x, dy)
-        } else {
-            direct::weight_gradient(g, x, dy)
-        };
-    }
-    patches::weight_gradient(g, x, dy)
 }
 
 /// `db` `[co]`: the sum of `dy` over pixels.
