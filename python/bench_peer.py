@@ -47,6 +47,7 @@ TEXT = {
     "distilbert-base-uncased": dict(num_hidden_layers=6),  # the same layers as BERT's, six of them
     "minilm-l6": dict(num_hidden_layers=6, **MINILM),
     "minilm-l3": dict(num_hidden_layers=3, **MINILM),
+    "bert_scenes": dict(num_hidden_layers=2, hidden_size=128, num_attention_heads=4, intermediate_size=512),
 }
 
 

@@ -2,10 +2,11 @@
 """Times a distillation step of covmatch against PyTorch, in turns, and prints a Markdown table of the ratios.
 
     cargo build --release
-    python python/bench_step.py                          # both shapes
+    python python/bench_step.py                          # all shapes
+    python python/bench_step.py --shape C                # one of them
     python python/bench_step.py --out docs/bench-step.md # also writes the page
 
-A: the paper's networks at 224 px; B: what people without a GPU run. Covmatch and both PyTorch layouts are measured in turns
+A: the paper's networks at 224 px; B: what people without a GPU run; C: the demo's. Covmatch and both PyTorch layouts are measured in turns
 (turns.py says how). The ratio is covmatch / the better PyTorch variant. Below 1 is faster (or smaller).
 """
 
@@ -19,6 +20,7 @@ from bench_ratio import ROOT, cpu_model, versions, warn_if_busy
 SHAPES = {
     "A": "--image-encoder nfnet_l0 --text-encoder bert-base-uncased --real 16 --synthetic 12 --size 224 --tokens 32",
     "B": "--image-encoder efficientnet_lite0 --text-encoder minilm-l6 --real 128 --synthetic 100 --size 96 --tokens 24",
+    "C": "--image-encoder nfnet_scenes --text-encoder bert_scenes --real 128 --synthetic 50 --size 64 --tokens 16 --width 256",
 }
 VARIANTS = {"eager": [], "channels_last": ["--channels-last"]}
 
@@ -58,7 +60,7 @@ def row(shape, reports, ours, title):
 
 
 def page(args, table):
-    shapes = "\n".join(f"- {shape}: `{flags}`" for shape, flags in SHAPES.items())
+    shapes = "\n".join(f"- {shape}: `{SHAPES[shape]}`" for shape in args.shape)
     return f"""\
 # A distillation step: covmatch and PyTorch on the CPU
 
@@ -86,6 +88,7 @@ Machine: {cpu_model()}, {args.threads} threads. {versions()}.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
@@ -93,7 +96,7 @@ def main():
     args = parser.parse_args()
     warn_if_busy()
     lines = [HEADER]
-    for shape in SHAPES:
+    for shape in args.shape:
         reports = measure(args, shape)
         lines += [row(shape, reports, "covmatch", ""), row(shape, reports, "shared", ", shared real batch")]
     table = "\n".join(lines)

@@ -10,6 +10,7 @@ step (`online_s`, dropout on) and of both (`step_s`), and the process's peak mem
 """
 
 import argparse
+import dataclasses
 import json
 import resource
 import statistics
@@ -18,6 +19,7 @@ import time
 
 import timm
 import torch
+from timm.models import nfnet
 from torch import nn
 from torch.nn import functional as F
 from transformers import BertConfig, BertModel
@@ -59,10 +61,17 @@ def freeze_batch_norm(net):
     return net
 
 
+def image_network(name):
+    if name == "nfnet_scenes":  # timm's network in the size of the demo's
+        size = dict(depths=(1, 1, 2, 1), channels=(64, 128, 256, 256), stem_chs=64, group_size=16, num_features=256)
+        return nfnet.NormFreeNet(dataclasses.replace(nfnet.model_cfgs["nfnet_l0"], **size), num_classes=0)
+    return freeze_batch_norm(timm.create_model(IMAGE[name][1], num_classes=0))
+
+
 class Model(nn.Module):
     def __init__(self, args):
         super().__init__()
-        self.image = freeze_batch_norm(timm.create_model(IMAGE[args.image_encoder][1], num_classes=0))
+        self.image = image_network(args.image_encoder)
         if args.channels_last:
             self.image = self.image.to(memory_format=torch.channels_last)
         config = BertConfig(attn_implementation=args.attention, **TEXT[args.text_encoder])
