@@ -1,6 +1,7 @@
 //! `covmatch bench step`: how long one step of distillation takes, phase by phase, and how much memory.
 //!
-//! Encoders have generated weights, batches are generated, every token is attended to. The step is that of
+//! Encoders have generated weights, every token is attended to. Batches are generated beforehand, so the wait for data is that
+//! of handing them out; that of a real run is in its `metrics.jsonl`. The step is that of
 //! `covmatch distill`: real forward, synthetic forward and backward, update of the pairs, online InfoNCE step on a batch
 //! of its own with dropout on.
 
@@ -16,7 +17,7 @@ use covmatch::encoders::weights::generated;
 use covmatch::encoders::{Mode, TextEncoder, image, text};
 use covmatch::engine::{Seed, peak_memory, set_threads, threads};
 use covmatch::losses::info_nce;
-use covmatch::model::{AnyVisualEncoder, Inputs, Model, ModelOptimizer, TextLevel, TrainRates};
+use covmatch::model::{AnyVisualEncoder, Forwarded, Inputs, Model, ModelOptimizer, TextLevel, TrainRates};
 use serde_json::{Value, json};
 
 use crate::args::BenchStepArgs;
@@ -41,20 +42,28 @@ pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
 /// Seconds of the phases of a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
+    /// Until the batches are at hand.
+    data: f64,
     real: f64,
     synthetic: f64,
+    /// SGD on the pairs.
     update: f64,
+    /// Forward and backward of the online step.
     online: f64,
+    /// SGD on the model.
+    descent: f64,
 }
 
 impl Phases {
     fn median_of(steps: &[Phases]) -> Self {
         let of = |phase: fn(&Phases) -> f64| median(steps.iter().map(phase).collect());
         Self {
+            data: of(|p| p.data),
             real: of(|p| p.real),
             synthetic: of(|p| p.synthetic),
             update: of(|p| p.update),
             online: of(|p| p.online),
+            descent: of(|p| p.descent),
         }
     }
 
@@ -62,8 +71,12 @@ impl Phases {
         self.real + self.synthetic + self.update
     }
 
+    fn online_step(&self) -> f64 {
+        self.online + self.descent
+    }
+
     fn step(&self) -> f64 {
-        self.matching() + self.online
+        self.data + self.matching() + self.online_step()
     }
 }
 
@@ -130,14 +143,15 @@ impl Bench {
         let mut clock = Clock::start(&device);
         // Taken out, so that its weights are updated in place.
         let Some(model) = self.model.take() else { bail!("an earlier step failed") };
-        let statistics = RealStatistics::new(&model, self.real.clone())?;
+        let (real_batch, online_batch) = (self.real.clone(), self.online.clone());
+        let data = clock.lap()?;
+        let statistics = RealStatistics::new(&model, real_batch)?;
         let real = clock.lap()?;
         let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
         let mut dropout = Seed(0).stream("online.dropout", number);
-        let mode = &mut Mode::Train(&mut dropout);
-        let (model, _) = model.train_step(self.online.clone(), TAU, RATES, &mut self.optimizer, mode)?;
-        self.model = Some(model);
-        Ok(Phases { real, synthetic, update, online: clock.lap()? })
+        let forwarded = model.forward(online_batch, &mut Mode::Train(&mut dropout))?;
+        let (online, descent) = self.descend(forwarded, &mut clock)?;
+        Ok(Phases { data, real, synthetic, update, online, descent })
     }
 
     /// One step with `distill.share_real_batch`.
@@ -145,15 +159,25 @@ impl Bench {
         let device = self.device.clone();
         let mut clock = Clock::start(&device);
         let Some(model) = self.model.take() else { bail!("an earlier step failed") };
+        let batch = self.online.clone();
+        let data = clock.lap()?;
         let mut dropout = Seed(0).stream("online.dropout", number);
-        let forwarded = model.clone().forward(self.online.clone(), &mut Mode::Train(&mut dropout))?;
+        let forwarded = model.clone().forward(batch, &mut Mode::Train(&mut dropout))?;
         let statistics = RealStatistics::of(forwarded.features(), forwarded.projected());
         let real = clock.lap()?;
         let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
         drop(model);
-        let (model, _) = forwarded.descend(RATES.into(), &mut self.optimizer, |z| info_nce(z.image, z.text, TAU));
+        let (online, descent) = self.descend(forwarded, &mut clock)?;
+        Ok(Phases { data, real, synthetic, update, online, descent })
+    }
+
+    /// Ends the online step. Returns the seconds since the last lap and those of SGD.
+    fn descend(&mut self, forwarded: Forwarded, clock: &mut Clock<'_>) -> anyhow::Result<(f64, f64)> {
+        let differentiated = forwarded.backward(|z| info_nce(z.image, z.text, TAU));
+        let online = clock.lap()?;
+        let (model, _) = differentiated.step(RATES.into(), &mut self.optimizer);
         self.model = Some(model);
-        Ok(Phases { real, synthetic, update, online: clock.lap()? })
+        Ok((online, clock.lap()?))
     }
 
     /// Matches the pairs and moves them. Returns the seconds of both.
@@ -247,8 +271,9 @@ impl Measured for Report<'_> {
         json!({
             "image_encoder": image_encoder, "text_encoder": text_encoder, "real": real, "synthetic": synthetic,
             "size": size, "tokens": tokens, "width": width, "threads": threads(), "share_real_batch": self.args.share_real_batch,
-            "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online,
+            "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online_step(),
             "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "update_s": self.phases.update,
+            "descent_s": self.phases.descent, "data_s": self.phases.data,
             "gflops": rate / 1e9, "sgemm_gflops": self.sgemm / 1e9, "efficiency": rate / self.sgemm,
             "peak_mb": self.peak_mb(),
         })
@@ -260,10 +285,12 @@ impl Measured for Report<'_> {
         let seconds = |s: f64| format!("{s:.3} s");
         let mut rows = vec![
             vec!["step".to_owned(), seconds(self.phases.step())],
+            vec!["  waiting for data".to_owned(), seconds(self.phases.data)],
             vec!["  real batch, forward".to_owned(), seconds(self.phases.real)],
             vec!["  synthetic pairs, forward and backward".to_owned(), seconds(self.phases.synthetic)],
-            vec!["  update of the pairs".to_owned(), seconds(self.phases.update)],
-            vec!["  online step".to_owned(), seconds(self.phases.online)],
+            vec!["  SGD on the pairs".to_owned(), seconds(self.phases.update)],
+            vec!["  online step, forward and backward".to_owned(), seconds(self.phases.online)],
+            vec!["  SGD on the model".to_owned(), seconds(self.phases.descent)],
             vec!["encoders' arithmetic".to_owned(), format!("{:.0} GFLOP/s", rate / 1e9)],
             vec!["  of a large matrix product's".to_owned(), format!("{:.0} %", 100.0 * rate / self.sgemm)],
         ];

@@ -212,7 +212,16 @@ mod tests {
 
     #[test]
     fn a_large_result_of_a_short_reduction_matches_the_definition() {
-        let (m, n, k) = (1030, 1024, 500);
+        matches_the_definition_in_places(1030, 1024, 500);
+    }
+
+    #[test]
+    fn rows_and_columns_whole_pages_apart_are_packed_and_match_the_definition() {
+        matches_the_definition_in_places(1024, 200, 1024);
+    }
+
+    /// A product of A as it is and transposed, looked at here and there.
+    fn matches_the_definition_in_places(m: usize, n: usize, k: usize) {
         let (da, db) = (fill(m * k, 1), fill(k * n, 2));
         for transposed in [false, true] {
             let a = if transposed { Matrix::new(&da, k, m).t() } else { Matrix::new(&da, m, k) };

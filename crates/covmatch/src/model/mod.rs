@@ -15,7 +15,7 @@ mod visual;
 
 pub use branches::Branches;
 pub use pretrained::{EncoderSpec, ModelError, Pretrained, Weights};
-pub use training::{Forwarded, ModelOptimizer, PartRates, TrainRates, Trained};
+pub use training::{Differentiated, Forwarded, ModelOptimizer, PartRates, TrainRates, Trained};
 pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;
@@ -135,10 +135,20 @@ impl Model {
 
     /// Features before the heads, `h_v` and `h_l`.
     pub fn features(&self, inputs: Inputs, mode: &mut Mode) -> Result<Features, EncoderError> {
+        self.features_by(|pixels| self.visual.encode(pixels), inputs, mode)
+    }
+
+    /// The same, with visual features as `visual` makes them of pixels `[n, 3, t, h, w]`.
+    pub(crate) fn features_by(
+        &self,
+        visual: impl FnOnce(Tensor<5>) -> Result<Tensor<2>, EncoderError> + Send,
+        inputs: Inputs,
+        mode: &mut Mode,
+    ) -> Result<Features, EncoderError> {
         let Inputs { pixels, text, mask, level } = inputs;
         let (image, text) = side_by_side(
             &pixels.device(),
-            || self.visual.encode(pixels),
+            || visual(pixels),
             || match level {
                 TextLevel::Inputs => encode_by_length(&self.text, text, mask, mode),
                 TextLevel::Features => Ok(text.squeeze_dim(1)),

@@ -1,7 +1,7 @@
 //! One step of training a model.
 
 use burn::module::Module;
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::{Device, Gradients, Tensor};
 use covmatch_kernels::side_by_side;
 use serde::{Deserialize, Serialize};
 
@@ -83,49 +83,29 @@ pub struct ModelOptimizer {
 }
 
 impl ModelOptimizer {
-    /// `model` after a step along `gradients`, those of the features `z` that it computed.
-    ///
-    /// The graphs of the branches meet in the loss only: behind it each of them is traversed by itself.
-    fn step(&mut self, model: Model, z: Features, gradients: Branches<Option<Tensor<2>>>, rates: PartRates) -> Model {
-        let Model { visual, text, image_head, text_head } = model;
-        let visual = Part { module: visual, sgd: &mut self.visual, rates: rates.visual };
-        let image_head = Part { module: image_head, sgd: &mut self.image_head, rates: rates.image_head };
-        let text = Part { module: text, sgd: &mut self.text, rates: rates.text };
-        let text_head = Part { module: text_head, sgd: &mut self.text_head, rates: rates.text_head };
+    /// The model of `differentiated` after a step along its gradients; a branch that has none stays as it is.
+    fn step(&mut self, differentiated: Differentiated, rates: PartRates) -> Model {
+        let Differentiated { model: Model { visual, text, image_head, text_head }, gradients, device, .. } =
+            differentiated;
         let ((visual, image_head), (text, text_head)) = side_by_side(
-            &z.image.device(),
-            || branch_step(visual, image_head, z.image, gradients.image),
-            || branch_step(text, text_head, z.text, gradients.text),
+            &device,
+            || match gradients.image {
+                Some(mut gradients) => (
+                    self.visual.step(visual, &mut gradients, rates.visual),
+                    self.image_head.step(image_head, &mut gradients, rates.image_head),
+                ),
+                None => (visual, image_head),
+            },
+            || match gradients.text {
+                Some(mut gradients) => (
+                    self.text.step(text, &mut gradients, rates.text),
+                    self.text_head.step(text_head, &mut gradients, rates.text_head),
+                ),
+                None => (text, text_head),
+            },
         );
         Model { visual, text, image_head, text_head }
     }
-}
-
-/// A part of a model, and how it descends.
-struct Part<'a, M> {
-    module: M,
-    sgd: &'a mut Sgd,
-    rates: SgdRates,
-}
-
-impl<M: Module> Part<'_, M> {
-    fn step(self, gradients: &mut Gradients) -> M {
-        self.sgd.step(self.module, gradients, self.rates)
-    }
-}
-
-/// The encoder and the head of a branch after a step along `gradient`, that of the features `z` that they computed; as they
-/// were if the loss does not depend on `z`.
-fn branch_step<E: Module, H: Module>(
-    encoder: Part<E>,
-    head: Part<H>,
-    z: Tensor<2>,
-    gradient: Option<Tensor<2>>,
-) -> (E, H) {
-    let Some(gradient) = gradient else { return (encoder.module, head.module) };
-    // The linear function with that gradient. Its factor is tracked, so that there is a graph if all else is frozen.
-    let mut gradients = (z * gradient.autodiff().require_grad()).sum().backward();
-    (encoder.step(&mut gradients), head.step(&mut gradients))
 }
 
 /// A model after a step, and what the step saw before it.
@@ -220,19 +200,53 @@ impl Forwarded {
         optimizer: &mut ModelOptimizer,
         loss: impl FnOnce(Features) -> Tensor<1>,
     ) -> (Model, f32) {
+        self.backward(loss).step(rates, optimizer)
+    }
+
+    /// The gradients of `loss`, a function of `z`; none if it is not finite.
+    ///
+    /// The graphs of the branches meet in the loss only: behind it each of them is traversed by itself.
+    pub fn backward(self, loss: impl FnOnce(Features) -> Tensor<1>) -> Differentiated {
         let Self { model, features, projected } = self;
         drop(features);
+        let device = projected.image.device();
         let leaf = |z: &Tensor<2>| z.clone().detach().require_grad();
-        let z = Branches { image: leaf(&projected.image), text: leaf(&projected.text) };
-        let loss = loss(Features { image: z.image.clone(), text: z.text.clone() });
+        let z = Features { image: leaf(&projected.image), text: leaf(&projected.text) };
+        let loss = loss(z.clone());
         let value = loss.clone().into_scalar::<f32>();
         if !value.is_finite() {
-            return (model.valid(), value);
+            return Differentiated { model, gradients: Branches::default(), loss: value, device };
         }
-        let mut gradients = loss.backward();
-        let gradients =
-            Branches { image: z.image.grad_remove(&mut gradients), text: z.text.grad_remove(&mut gradients) };
-        (optimizer.step(model, projected, gradients, rates).valid(), value)
+        let at_z = &mut loss.backward();
+        let (image, text) = (z.image.grad_remove(at_z), z.text.grad_remove(at_z));
+        let (image, text) = side_by_side(
+            &device,
+            || image.map(|gradient| pull_back(projected.image, gradient)),
+            || text.map(|gradient| pull_back(projected.text, gradient)),
+        );
+        Differentiated { model, gradients: Branches { image, text }, loss: value, device }
+    }
+}
+
+/// The gradients of whatever computed `z` from `gradient`, that of `z`.
+fn pull_back(z: Tensor<2>, gradient: Tensor<2>) -> Gradients {
+    // The linear function with that gradient. Its factor is tracked, so that there is a graph if all else is frozen.
+    (z * gradient.autodiff().require_grad()).sum().backward()
+}
+
+/// A model and the gradients of a loss.
+pub struct Differentiated {
+    model: Model,
+    gradients: Branches<Option<Gradients>>,
+    loss: f32,
+    device: Device,
+}
+
+impl Differentiated {
+    /// The model after a step along the gradients, and the loss before it.
+    pub fn step(self, rates: PartRates, optimizer: &mut ModelOptimizer) -> (Model, f32) {
+        let loss = self.loss;
+        (optimizer.step(self, rates).valid(), loss)
     }
 }
 
