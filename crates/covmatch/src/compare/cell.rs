@@ -37,7 +37,7 @@ pub struct Cost {
     /// Seconds of all steps, over all processes that took them; without steps, of choosing and writing the pairs.
     pub seconds: f64,
     /// The most memory that the process held while the set was made, in bytes; none where it had held as much before,
-    /// for other cells, or where the system does not say.
+    /// for other cells, where another process made the set, or where the system does not say.
     pub peak_memory: Option<u64>,
     /// Seconds of training the experts that the method matches; none where it has none.
     pub expert_seconds: Option<f64>,
@@ -175,14 +175,12 @@ impl Cell {
         watcher: &mut dyn Watcher,
     ) -> Result<(), CompareError> {
         let stage = if state == State::Begun { Stage::Resuming } else { Stage::Making };
-        let before = peak_memory();
         let cost = match self.work {
             Work::Select(selection) => self.select(selection, folder, stage, device, watcher)?,
             Work::Distill => self.distill(folder, stage, device, watcher)?,
             Work::Everything => return Ok(()), // there is no set
         };
-        let peak_memory = peak_memory().filter(|&peak| before.is_none_or(|before| peak > before));
-        write_json(&folder.join(COST), &Cost { peak_memory, ..cost })
+        write_json(&folder.join(COST), &cost)
     }
 
     fn select(
@@ -194,10 +192,10 @@ impl Cell {
         watcher: &mut dyn Watcher,
     ) -> Result<Cost, CompareError> {
         watcher.stage(self, stage);
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), peak_memory());
         let experiment = Experiment::open(self.config.clone(), device)?.begin_run(folder)?;
         write_selection(selection, &experiment, folder, &mut |event| watcher.epoch(event))?;
-        Ok(Cost::new(0, start.elapsed().as_secs_f64()))
+        Ok(Cost { peak_memory: new_peak(before), ..Cost::new(0, start.elapsed().as_secs_f64()) })
     }
 
     fn distill(
@@ -209,6 +207,7 @@ impl Cell {
     ) -> Result<Cost, CompareError> {
         let experts = self.experts(device, watcher)?;
         watcher.stage(self, stage);
+        let before = peak_memory();
         let outcome = match stage {
             Stage::Resuming => distill::resume(folder, device, watcher.steps()),
             _ => distill::run(self.config.clone(), folder, device, watcher.steps()),
@@ -217,7 +216,8 @@ impl Cell {
             DistillError::Interrupted { .. } => CompareError::Interrupted { cell: self.name.clone() },
             error => error.into(),
         })?;
-        let cost = Cost::new(outcome.steps, outcome.seconds.values().sum());
+        let peak_memory = if outcome.taken > 0 { new_peak(before) } else { None };
+        let cost = Cost { peak_memory, ..Cost::new(outcome.steps, outcome.seconds.values().sum()) };
         Ok(match experts {
             Some((seconds, bytes)) => Cost { expert_seconds: Some(seconds), expert_bytes: Some(bytes), ..cost },
             None => cost,
@@ -290,6 +290,11 @@ impl Cost {
         let seconds_per_step = (steps > 0).then(|| seconds / steps as f64);
         Self { steps, seconds_per_step, seconds, peak_memory: None, expert_seconds: None, expert_bytes: None }
     }
+}
+
+/// The most memory that the process held, if that is more than `before`.
+fn new_peak(before: Option<u64>) -> Option<u64> {
+    peak_memory().filter(|&peak| before.is_none_or(|before| peak > before))
 }
 
 /// Puts the results into the card of `set`.

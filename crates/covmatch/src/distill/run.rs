@@ -68,6 +68,8 @@ pub struct Outcome {
     pub folder: RunDir,
     /// Steps of the run.
     pub steps: u64,
+    /// Those of them that this process took.
+    pub taken: u64,
     /// Seconds of all its steps by phase, over all processes that took them.
     pub seconds: BTreeMap<String, f64>,
 }
@@ -145,8 +147,9 @@ fn newest<M: Method>(folder: &RunDir, experiment: &Experiment, observer: &mut dy
 fn drive<M: Method>(mut method: M, folder: RunDir, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
     let config = method.experiment().config.distill;
     let (total, steps_per_round) = (config.steps(), config.steps_per_round as u64);
-    let mut metrics = Metrics::open(&folder, method.done())?;
-    observer.event(Event::Started { done: method.done(), total, steps_per_round, constants: method.constants() });
+    let done = method.done();
+    let mut metrics = Metrics::open(&folder, done)?;
+    observer.event(Event::Started { done, total, steps_per_round, constants: method.constants() });
     while method.done() < total {
         let report = method.step().or_else(|error| save_and_fail(&folder, &method, observer, error))?;
         metrics.write(&report)?;
@@ -161,7 +164,7 @@ fn drive<M: Method>(mut method: M, folder: RunDir, observer: &mut dyn Observer) 
         }
     }
     finish(&folder, &method)?;
-    Ok(Outcome { steps: total, seconds: phase_seconds(metrics.lines.path())?, folder })
+    Ok(Outcome { steps: total, taken: total - done, seconds: phase_seconds(metrics.lines.path())?, folder })
 }
 
 fn save<M: Method>(folder: &RunDir, method: &M, observer: &mut dyn Observer) -> Result<(), DistillError> {
