@@ -1,6 +1,6 @@
 """Golden values of trajectory matching, made with PyTorch's double backward: `python trajectory.py [NAME ...]`.
 
-The model is `nfnet_l0` of distill.py (NFNet-L0, MiniLM-L6 with mean pooling, two heads of width 64, all filled by
+The model is, unless said otherwise, `nfnet_l0` of distill.py (NFNet-L0, MiniLM-L6 with mean pooling, two heads of width 64, all filled by
 formula.py), without dropout. A student starts at the formula's weights and takes STEPS steps on ROWS of the pairs
 `synthetic`; the expert is at w + DISTANCE rms(w) uniform("target.KEY") for each trained weight w = KEY.
 
@@ -10,6 +10,8 @@ NAME is
     lors      weighted binary cross-entropy against a similarity of rank 2 (a = 1 + uniform("a") / 4, L = uniform("L"),
               R = uniform("R") / 2), each step alone; captions are sentence features uniform("synthetic.features")
     lors_merged  the same with one denominator for both sides
+    mtt_relu6, lors_relu6  mtt and lors with `efficientnet_lite0` of distill.py (EfficientNet-Lite0, MiniLM-L3, CLS), whose
+              ReLU6 has kinks: double backward differentiates the piece that each unit is on
 
 Writes crates/covmatch/tests/goldens/trajectory_NAME.safetensors, made in float64 and stored as float32: loss [2] of
 the image and of the text side, grad.rates [2], grad.pixels and grad.text (4096 elements at flat indices
@@ -29,7 +31,7 @@ import formula
 STEPS, DISTANCE, TAU, ALPHA, RANK = 3, 2e-3, 0.07, 3.0, 2
 ROWS = [[0, 3, 5, 1], [4, 2, 1, 0], [5, 3, 2, 4]]
 RATES = {"image": 0.01, "text": 0.002}
-CASES = ["mtt", "mtt_both", "lors", "lors_merged"]
+CASES = ["mtt", "mtt_both", "lors", "lors_merged", "mtt_relu6", "lors_relu6"]
 
 
 def side(key):
@@ -79,7 +81,8 @@ def squares(vector):
 def golden(case, unroll=None):
     """All values; `unroll` overrides how far gradients reach."""
     unroll = unroll or ("constant" if case.startswith("lors") else "full")
-    model = copy.deepcopy(distill.filled("nfnet_l0")).double().eval()
+    network = "efficientnet_lite0" if case.endswith("relu6") else "nfnet_l0"
+    model = copy.deepcopy(distill.filled(network)).double().eval()
     student = Student(model, case)
     pixels, text, mask = distill.batch("synthetic", distill.SYNTHETIC, model.text.config.hidden_size, torch.float64)
     n, learned = len(pixels), {"pixels": pixels}
@@ -136,7 +139,7 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         entries = golden(name)
         print(name, "loss", entries["loss"].tolist(), "rates", entries["grad.rates"].tolist())
-        if name == "mtt":  # the two unrolls can be told apart
+        if name.startswith("mtt") and name != "mtt_both":  # the two unrolls can be told apart
             other = golden(name, "constant")
             print("    cosine with each step alone:", *(f"{k} {cosine(entries[k], other[k]):.4f}" for k in ("grad.pixels", "grad.text")))
         settings = {

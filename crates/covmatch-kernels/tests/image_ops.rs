@@ -1,11 +1,14 @@
-//! Weight standardisation, pooling and the gated residual, with their gradients, against burn's own operations and
+//! Weight standardisation, pooling, held pieces and the gated residual, with their gradients, against burn's own operations and
 //! against finite differences.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use covmatch_kernels::{avg_pool2d, gated_residual, global_avg_pool, max_pool2d, plain_ops, standardize};
+use covmatch_kernels::{
+    Epilogue, avg_pool2d, gated_residual, global_avg_pool, hold, max_pool2d, max_pool2d_at, plain_ops, relu6,
+    standardize,
+};
 use proptest::prelude::*;
 
 use common::{fill, random, vec};
@@ -76,6 +79,19 @@ proptest! {
     ) {
         prop_assume!(stride <= size);
         check("max_pool2d", || image_op([n, h.max(size), w.max(size), c], |x| max_pool2d(x, size, stride)));
+    }
+
+    #[test]
+    fn pieces_and_maxima_of_other_images_match_burn(
+        n in 1_usize..4, h in 1_usize..10, w in 1_usize..10, c in 1_usize..40, size in 1_usize..5, stride in 1_usize..4
+    ) {
+        prop_assume!(stride <= size);
+        let shape = [n, h.max(size), w.max(size), c];
+        let other = |shape: [usize; 4]| random(shape, 5, &Device::flex().autodiff());
+        check("max_pool2d_at", || image_op(shape, |x| max_pool2d_at(x, other(shape), size, stride)));
+        // Some of them below 0, some between the bounds, some above 6.
+        let clamped = || relu6(other(shape).mul_scalar(12.0));
+        check("hold", || image_op(shape, |x| hold(x, clamped(), Epilogue::Relu6)));
     }
 
     #[test]

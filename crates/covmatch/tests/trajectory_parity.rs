@@ -11,7 +11,7 @@ use covmatch::model::{Branches, Inputs, Model, TextLevel};
 use covmatch::trajectory::point::{point_of, trained_keys};
 use covmatch::trajectory::student::Student;
 use covmatch::trajectory::{Denominator, Factors, Followed, Pairs, Point, StudentStep, follow};
-use parity::model::{NFNET_L0, batch};
+use parity::model::{Case, EFFICIENTNET_LITE0, NFNET_L0, batch};
 use parity::{Golden, sampled, uniform, values};
 
 const PAIRS: usize = 6;
@@ -131,9 +131,9 @@ fn bi_trajectory(name: &str, model: Model) {
     compare(name, Setting { model, pairs, loss, unroll, denominator });
 }
 
-fn low_rank(name: &str, denominator: Denominator) {
+fn low_rank(name: &str, case: Case, denominator: Denominator) {
     let (golden, device) = (Golden::read(&format!("trajectory_{name}")), Device::flex());
-    let model = NFNET_L0.model(&device).with_frozen_text();
+    let model = case.model(&device).with_frozen_text();
     let pairs = low_rank_pairs(&golden, &model, &device);
     compare(name, Setting { model, pairs, loss: PairLoss::WeightedBce, unroll: Unroll::Constant, denominator });
 }
@@ -150,10 +150,20 @@ fn gradients_agree_when_both_encoders_are_trained() {
 
 #[test]
 fn gradients_of_each_step_alone_and_of_the_similarity_agree() {
-    low_rank("lors", Denominator::OfEachSide);
+    low_rank("lors", NFNET_L0, Denominator::OfEachSide);
 }
 
 #[test]
 fn gradients_agree_with_one_denominator() {
-    low_rank("lors_merged", Denominator::OfBoth);
+    low_rank("lors_merged", NFNET_L0, Denominator::OfBoth);
+}
+
+#[test]
+fn gradients_through_all_steps_agree_in_a_network_with_kinks() {
+    bi_trajectory("mtt_relu6", EFFICIENTNET_LITE0.model(&Device::flex()).with_frozen_text());
+}
+
+#[test]
+fn gradients_of_each_step_alone_agree_in_a_network_with_kinks() {
+    low_rank("lors_relu6", EFFICIENTNET_LITE0, Denominator::OfEachSide);
 }

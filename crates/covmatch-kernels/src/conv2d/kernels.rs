@@ -22,7 +22,7 @@ use rayon::prelude::*;
 
 impl Epilogue {
     /// The bounds of the result.
-    fn clamp(self) -> Clamp {
+    pub(crate) fn clamp(self) -> Clamp {
         match self {
             Epilogue::None => Clamp::NONE,
             Epilogue::Relu => Clamp::RELU,

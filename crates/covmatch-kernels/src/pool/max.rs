@@ -22,26 +22,57 @@ use crate::simd::vectorized;
 /// # Panics
 /// If the batch or the images are empty, `stride` is 0, or `size` is not in `1..=15`.
 pub fn max_pool2d(x: Tensor<4>, size: usize, stride: usize) -> Tensor<4> {
-    let [n, h, w, c] = x.dims();
-    assert!(n > 0, "max_pool2d: empty batch");
-    assert!(h * w * c > 0, "max_pool2d: empty image of {h} x {w} x {c}");
-    assert!((1..=15).contains(&size) && stride > 0, "max_pool2d: windows of size {size}, stride {stride}");
+    check(x.dims(), size, stride);
     if use_kernels(&x) {
         return Tensor::from_dispatch(<Dispatch as MaxPoolOps>::window_maxima(x.into_dispatch(), size, stride));
     }
-    let x = x.permute([0, 3, 1, 2]);
-    let options = MaxPoolOptions::new([size, size]).with_stride([stride, stride]).with_ceil_mode(true);
-    module::max_pool2d(x, options).permute([0, 2, 3, 1])
+    module::max_pool2d(x.permute([0, 3, 1, 2]), plain(size, stride)).permute([0, 2, 3, 1])
+}
+
+/// The values of `x` at the maxima of the windows of `at`, see [`max_pool2d`]: linear in `x`.
+///
+/// # Panics
+/// As [`max_pool2d`], and if the shapes differ.
+pub fn max_pool2d_at(x: Tensor<4>, at: Tensor<4>, size: usize, stride: usize) -> Tensor<4> {
+    let [n, h, w, c] = x.dims();
+    assert_eq!(x.dims(), at.dims(), "max_pool2d: the shapes differ");
+    check(x.dims(), size, stride);
+    if use_kernels(&x) {
+        let (x, at) = (x.into_dispatch(), at.into_dispatch());
+        return Tensor::from_dispatch(<Dispatch as MaxPoolOps>::window_values(x, at, size, stride));
+    }
+    let (_, places) = module::max_pool2d_with_indices(at.detach().permute([0, 3, 1, 2]), plain(size, stride));
+    let [_, _, oh, ow] = places.dims();
+    let pixels = x.permute([0, 3, 1, 2]).reshape([n, c, h * w]);
+    pixels.gather(2, places.reshape([n, c, oh * ow])).reshape([n, c, oh, ow]).permute([0, 2, 3, 1])
+}
+
+fn check([n, h, w, c]: [usize; 4], size: usize, stride: usize) {
+    assert!(n > 0, "max_pool2d: empty batch");
+    assert!(h * w * c > 0, "max_pool2d: empty image of {h} x {w} x {c}");
+    assert!((1..=15).contains(&size) && stride > 0, "max_pool2d: windows of size {size}, stride {stride}");
+}
+
+/// The windows for burn's own operations.
+fn plain(size: usize, stride: usize) -> MaxPoolOptions<2> {
+    MaxPoolOptions::new([size, size]).with_stride([stride, stride]).with_ceil_mode(true)
 }
 
 #[backend_extension(Autodiff, Flex)]
 pub(crate) trait MaxPoolOps: Backend {
     fn window_maxima(x: FloatTensor<Self>, size: usize, stride: usize) -> FloatTensor<Self>;
+
+    fn window_values(x: FloatTensor<Self>, at: FloatTensor<Self>, size: usize, stride: usize) -> FloatTensor<Self>;
 }
 
 impl MaxPoolOps for Flex {
     fn window_maxima(x: FlexTensor, size: usize, stride: usize) -> FlexTensor {
         Windows::new(&x, size, stride).maxima(x).0
+    }
+
+    fn window_values(x: FlexTensor, at: FlexTensor, size: usize, stride: usize) -> FlexTensor {
+        let windows = Windows::new(&x, size, stride);
+        windows.values(x, &windows.maxima(at).1)
     }
 }
 
@@ -89,6 +120,23 @@ impl Windows {
             }
         });
         (tensor(y, &[self.n, self.oh, self.ow, c]), places)
+    }
+
+    /// The values of `x` at `places`.
+    fn values(&self, x: FlexTensor, places: &[u8]) -> FlexTensor {
+        let (x, c) = (contiguous(x), self.c);
+        let x = values(&x);
+        let mut y = uninit(places.len());
+        let rows = y.par_chunks_mut(self.ow * c).zip(places.par_chunks(self.ow * c));
+        rows.enumerate().for_each(|(i, (y, places))| {
+            let (image, top) = (i / self.oh, i % self.oh * self.stride);
+            for (j, (y, place)) in y.iter_mut().zip(places).enumerate() {
+                let (left, place) = (j / c * self.stride, usize::from(*place));
+                let (ky, kx) = (place / self.size, place % self.size);
+                *y = x[((image * self.h + top + ky) * self.w + left + kx) * c + j % c];
+            }
+        });
+        tensor(y, &[self.n, self.oh, self.ow, c])
     }
 
     /// Adds the gradient of each window to its maximum's pixel.
@@ -152,6 +200,18 @@ impl<C: CheckpointStrategy> MaxPoolOps for Autodiff<Flex, C> {
                 prep.finish(Saved { windows, places: Arc::new(places) }, y)
             }
             OpsKind::UnTracked(prep) => prep.finish(windows.maxima(x.into_primitive()).0),
+        }
+    }
+
+    fn window_values(x: FloatTensor<Self>, at: FloatTensor<Self>, size: usize, stride: usize) -> FloatTensor<Self> {
+        let windows = Windows::new(x.primitive(), size, stride);
+        let places = windows.maxima(at.into_primitive()).1;
+        match MaxPoolBackward.prepare::<C>([x.node()]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let y = windows.values(x.into_primitive(), &places);
+                prep.finish(Saved { windows, places: Arc::new(places) }, y)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(windows.values(x.into_primitive(), &places)),
         }
     }
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Shape, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, Prologue};
 
-use crate::encoders::macs;
+use crate::encoders::{kinks, macs};
 
 /// A trainable parameter, zero until loaded.
 pub(crate) fn zeros<const D: usize>(shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
@@ -201,7 +201,7 @@ impl SqueezeExcite {
 
     /// The gates `[n, c]` of `x` `[n, h, w, c]`.
     pub(crate) fn gate(&self, x: Tensor<4>) -> Tensor<2> {
-        let squeezed = kernels::relu(self.fc1.forward_vectors(kernels::global_avg_pool(x)));
+        let squeezed = kinks::relu(self.fc1.forward_vectors(kernels::global_avg_pool(x)));
         kernels::sigmoid(self.fc2.forward_vectors(squeezed))
     }
 }
@@ -268,7 +268,8 @@ impl LayerNorm {
 /// A convolution that reports its multiply-adds.
 fn conv2d(x: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>, options: Conv2dOptions) -> Tensor<4> {
     let per_pixel = weight.shape().num_elements();
-    let y = kernels::conv2d(x, weight, bias, options);
+    let convolve = |epilogue| kernels::conv2d(x, weight, bias, Conv2dOptions { epilogue, ..options });
+    let y = kinks::activated(options.epilogue, convolve);
     let [n, h, w, _] = y.dims();
     macs::record((n * h * w * per_pixel) as u64);
     y

@@ -4,6 +4,7 @@
 //! so a checkpoint of theirs loads without conversion and a network trained here loads back into PyTorch.
 
 pub mod image;
+pub mod kinks;
 pub(crate) mod layers;
 pub mod macs;
 pub mod projection;
@@ -83,16 +84,26 @@ pub enum EncoderError {
 /// Turns pixels into one feature vector an image. None of the networks drops activations on the way to its features.
 pub trait ImageEncoder: Module {
     /// `pixels` `[n, 3, h, w]`, normalised, to features `[n, d_v]`.
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError>;
+    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+        kinks::free(|| self.forward(pixels))
+    }
+
+    /// The layers of [`Self::encode`], which treat kinks as the innermost of [`kinks`]' functions says.
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;
 }
 
-/// Turns clips into one feature vector each, likewise.
+/// Turns clips into one feature vector each. None of the networks drops activations on the way to its features.
 pub trait VideoEncoder: Module {
     /// `frames` `[n, 3, t, h, w]`, normalised, to features `[n, d_v]`.
-    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError>;
+    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+        kinks::free(|| self.forward(frames))
+    }
+
+    /// The layers of [`Self::encode`], which treat kinks as the innermost of [`kinks`]' functions says.
+    fn forward(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;

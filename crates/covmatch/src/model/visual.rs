@@ -5,6 +5,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::data::transform::Normalization;
 use crate::encoders::image::{self, AnyImageEncoder};
+use crate::encoders::kinks::{self, Pattern};
 use crate::encoders::video::{self, AnyVideoEncoder};
 use crate::encoders::{EncoderError, ImageEncoder, VideoEncoder};
 
@@ -60,8 +61,23 @@ impl AnyVisualEncoder {
 
     /// `pixels` `[n, 3, t, h, w]` to features `[n, d_v]`.
     pub fn encode(&self, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+        kinks::free(|| self.forward(pixels))
+    }
+
+    /// The pieces that the units are on for `pixels`, which are not in the graph of autodiff.
+    pub fn pattern(&self, pixels: Tensor<5>) -> Result<Pattern, EncoderError> {
+        let (features, pattern) = kinks::note(|| self.forward(pixels));
+        features.map(|_| pattern)
+    }
+
+    /// [`Self::encode`] of `pixels`, which are in the graph of autodiff, with the units on the pieces of `pattern`.
+    pub fn encode_on(&self, pattern: &Pattern, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+        kinks::hold(pattern, || self.forward(pixels))
+    }
+
+    fn forward(&self, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::Video(encoder) => encoder.encode(pixels),
+            Self::Video(encoder) => encoder.forward(pixels),
             Self::Image(encoder) => {
                 let [n, channels, frames, height, width] = pixels.dims();
                 if frames != 1 {
@@ -71,7 +87,7 @@ impl AnyVisualEncoder {
                         got: pixels.dims().to_vec(),
                     });
                 }
-                encoder.encode(pixels.reshape([n, channels, height, width]))
+                encoder.forward(pixels.reshape([n, channels, height, width]))
             }
         }
     }

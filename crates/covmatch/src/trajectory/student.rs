@@ -7,7 +7,9 @@
 //! d/dx (v . g)     = (dl/dx(theta + h v)     - dl/dx(theta - h v))     / 2h  + O(h^2)
 //! d/dtheta (v . g) = (dl/dtheta(theta + h v) - dl/dtheta(theta - h v)) / 2h  + O(h^2)      (Hessian times v)
 //! ```
-//! since second derivatives can be taken in either order. The step is `h = `[`STEP`]` ||theta|| / ||v||`: the weights move
+//! since second derivatives can be taken in either order. At both points every unit of the visual encoder stays on the piece
+//! that it is on at `theta` ([`crate::encoders::kinks`]): without that, differences see the units that cross a kink, and little else. The
+//! step is `h = `[`STEP`]` ||theta|| / ||v||`: the weights move
 //! by that fraction of their length, whatever the length of `v`. Smaller steps lose digits of f32 to the difference, larger
 //! ones meet the third derivative: against PyTorch's double backward, steps of 1e-6 to 1e-4 agree (cosine above 0.999) and
 //! 1e-3 is too long, since a student moves along directions of strong curvature.
@@ -17,6 +19,7 @@ use burn::tensor::{Int, Tensor};
 
 use super::point::{Point, gradient_of, model_at};
 use super::similarity::Factors;
+use crate::encoders::kinks::Pattern;
 use crate::encoders::{EncoderError, Mode};
 use crate::engine::Stream;
 use crate::losses::PairLoss;
@@ -111,43 +114,32 @@ impl Student<'_> {
     ) -> Result<(f32, Point), EncoderError> {
         let model = model_at(self.model, theta);
         let similarity = pairs.similarity.clone().map(Factors::autodiff);
-        let loss = self.forward(&model, pairs.inputs.clone().autodiff(), similarity, dropout)?;
+        let visual = |pixels| model.visual.encode(pixels);
+        let loss = self.forward(&model, visual, pairs.inputs.clone().autodiff(), similarity, dropout)?;
         let value = loss.clone().into_scalar::<f32>();
         Ok((value, gradient_of(&model, &loss.backward())))
     }
 
-    /// The gradient with respect to the pairs; the weights are not tracked.
-    fn pairs_gradient(
-        &self,
-        theta: &Point,
-        pairs: &Pairs,
-        dropout: Option<&Stream>,
-    ) -> Result<PairsGradient, EncoderError> {
-        let model = model_at(self.model, theta).no_grad();
-        Ok(self.both(&model, pairs, dropout)?.1)
+    /// The pieces that the units of the visual encoder at `theta` are on.
+    fn pattern(&self, theta: &Point, pairs: &Pairs) -> Result<Pattern, EncoderError> {
+        let Model { visual, .. } = model_at(self.model, theta).valid();
+        visual.pattern(pairs.inputs.pixels.clone())
     }
 
-    /// The gradients with respect to the weights and to the pairs.
+    /// The gradients of `model`, with respect to the weights as far as they are tracked, and to `pairs`, on the pieces of
+    /// `pattern`.
     fn gradients(
         &self,
-        theta: &Point,
-        pairs: &Pairs,
-        dropout: Option<&Stream>,
-    ) -> Result<(Point, PairsGradient), EncoderError> {
-        self.both(&model_at(self.model, theta), pairs, dropout)
-    }
-
-    /// The gradients of `model`, with respect to the weights as far as they are tracked, and to `pairs`.
-    fn both(
-        &self,
         model: &Model,
+        pattern: &Pattern,
         pairs: &Pairs,
         dropout: Option<&Stream>,
     ) -> Result<(Point, PairsGradient), EncoderError> {
         let Inputs { pixels, text, mask, level } = pairs.inputs.clone().autodiff();
         let inputs = Inputs { pixels: pixels.require_grad(), text: text.require_grad(), mask, level };
         let similarity = pairs.similarity.clone().map(Factors::tracked);
-        let gradients = self.forward(model, inputs.clone(), similarity.clone(), dropout)?.backward();
+        let visual = |pixels| model.visual.encode_on(pattern, pixels);
+        let gradients = self.forward(model, visual, inputs.clone(), similarity.clone(), dropout)?.backward();
         let of_factors = |factors: Factors| Factors {
             diagonal: factors.diagonal.grad(&gradients).unwrap_or_else(|| factors.diagonal.inner().zeros_like()),
             left: factors.left.grad(&gradients).unwrap_or_else(|| factors.left.inner().zeros_like()),
@@ -161,9 +153,11 @@ impl Student<'_> {
         Ok((gradient_of(model, &gradients), of_pairs))
     }
 
+    /// The loss of `model`, with visual features as `visual` makes them of pixels.
     fn forward(
         &self,
         model: &Model,
+        visual: impl FnOnce(Tensor<5>) -> Result<Tensor<2>, EncoderError> + Send,
         inputs: Inputs,
         similarity: Option<Factors>,
         dropout: Option<&Stream>,
@@ -171,7 +165,7 @@ impl Student<'_> {
         let (n, device) = (inputs.len(), inputs.pixels.device());
         let mut stream = dropout.cloned();
         let mut mode = stream.as_mut().map_or(Mode::Eval, Mode::Train);
-        let features = model.features(inputs, &mut mode)?;
+        let features = model.features_by(visual, inputs, &mut mode)?;
         let z = model.project(features, &mut mode)?;
         let target = similarity.map_or_else(|| own_captions(n, &device), |factors| factors.matrix(self.alpha));
         Ok(self.loss.of(z, self.tau, target))
@@ -186,8 +180,9 @@ impl Student<'_> {
         dropout: Option<&Stream>,
     ) -> Result<PairsGradient, EncoderError> {
         let Some(line) = Line::new(theta, v) else { return Ok(PairsGradient::zeros(pairs)) };
-        let ahead = self.pairs_gradient(&line.ahead, pairs, dropout)?;
-        let behind = self.pairs_gradient(&line.behind, pairs, dropout)?;
+        let pattern = self.pattern(theta, pairs)?;
+        let at = |theta: &Point| self.gradients(&model_at(self.model, theta).no_grad(), &pattern, pairs, dropout);
+        let ((_, ahead), (_, behind)) = (at(&line.ahead)?, at(&line.behind)?);
         Ok(ahead.difference(behind, line.factor))
     }
 
@@ -203,8 +198,9 @@ impl Student<'_> {
             let nowhere = Branches { image: 0.0, text: 0.0 };
             return Ok((theta.clone().times(nowhere), PairsGradient::zeros(pairs)));
         };
-        let (weights_ahead, ahead) = self.gradients(&line.ahead, pairs, dropout)?;
-        let (weights_behind, behind) = self.gradients(&line.behind, pairs, dropout)?;
+        let pattern = self.pattern(theta, pairs)?;
+        let at = |theta: &Point| self.gradients(&model_at(self.model, theta), &pattern, pairs, dropout);
+        let ((weights_ahead, ahead), (weights_behind, behind)) = (at(&line.ahead)?, at(&line.behind)?);
         let factor = Branches { image: line.factor, text: line.factor };
         Ok((weights_ahead.minus(&weights_behind).times(factor), ahead.difference(behind, line.factor)))
     }

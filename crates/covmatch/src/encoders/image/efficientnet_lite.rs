@@ -78,7 +78,7 @@ impl EfficientNetLite {
 }
 
 impl ImageEncoder for EfficientNetLite {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("EfficientNet-Lite", &pixels, SMALLEST)?;
         let x = conv_bn(channels_last(pixels), &self.conv_stem, &self.bn1, Epilogue::Relu6); // [n, h/2, w/2, 32]
         let x = self.blocks.iter().flatten().fold(x, |x, block| block.forward(x)); // [n, h/32, w/32, channels]

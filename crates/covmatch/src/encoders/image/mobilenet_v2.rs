@@ -83,7 +83,7 @@ impl MobileNetV2 {
 }
 
 impl ImageEncoder for MobileNetV2 {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("MobileNetV2", &pixels, SMALLEST)?;
         let x = self.features.iter().fold(channels_last(pixels), |x, feature| feature.forward(x));
         Ok(kernels::global_avg_pool(x))

@@ -147,15 +147,15 @@ impl AnyImageEncoder {
 }
 
 impl ImageEncoder for AnyImageEncoder {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::NfNet(encoder) => encoder.encode(pixels),
-            Self::NfResNet(encoder) => encoder.encode(pixels),
-            Self::NfRegNet(encoder) => encoder.encode(pixels),
-            Self::Vit(encoder) => encoder.encode(pixels),
-            Self::EfficientNetLite(encoder) => encoder.encode(pixels),
-            Self::MobileNetV2(encoder) => encoder.encode(pixels),
-            Self::SqueezeNet(encoder) => encoder.encode(pixels),
+            Self::NfNet(encoder) => encoder.forward(pixels),
+            Self::NfResNet(encoder) => encoder.forward(pixels),
+            Self::NfRegNet(encoder) => encoder.forward(pixels),
+            Self::Vit(encoder) => encoder.forward(pixels),
+            Self::EfficientNetLite(encoder) => encoder.forward(pixels),
+            Self::MobileNetV2(encoder) => encoder.forward(pixels),
+            Self::SqueezeNet(encoder) => encoder.forward(pixels),
         }
     }
 

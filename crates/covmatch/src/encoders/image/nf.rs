@@ -18,6 +18,7 @@ use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 use covmatch_kernels::{Epilogue, Prologue};
 
+use crate::encoders::kinks;
 use crate::encoders::layers::{ConvForm, Linear, ScaledStdConv2d, SqueezeExcite};
 
 /// Weight of the residual branch.
@@ -44,7 +45,7 @@ impl Activation {
 
     pub(crate) fn apply(self, x: Tensor<4>) -> Tensor<4> {
         match self {
-            Activation::Relu => kernels::relu(x),
+            Activation::Relu => kinks::relu(x),
             Activation::Silu => kernels::silu(x, 1.0),
         }
     }

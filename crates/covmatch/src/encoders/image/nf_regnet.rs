@@ -81,7 +81,7 @@ fn multiple_of_8(x: f64) -> usize {
 }
 
 impl ImageEncoder for NfRegNet {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-RegNet", &pixels, SMALLEST)?;
         let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
         let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]

@@ -11,7 +11,7 @@ use covmatch_kernels::{Epilogue, Prologue};
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder};
+use crate::encoders::{EncoderError, ImageEncoder, kinks};
 
 /// The form of an NF-ResNet.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl NfResNet {
 }
 
 impl ImageEncoder for NfResNet {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-ResNet", &pixels, SMALLEST)?;
         let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
         let x = nf::forward_stages(&self.stages, max_pool(x)); // [n, h/32, w/32, channels]
@@ -87,5 +87,5 @@ impl ImageEncoder for NfResNet {
 fn max_pool(x: Tensor<4>) -> Tensor<4> {
     let [_, h, w, _] = x.dims();
     let x = x.pad([(1, h % 2), (1, w % 2), (0, 0)], f32::NEG_INFINITY);
-    kernels::max_pool2d(x, 3, 2)
+    kinks::max_pool2d(x, 3, 2)
 }

@@ -70,7 +70,7 @@ impl NfNet {
 }
 
 impl ImageEncoder for NfNet {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NFNet", &pixels, SMALLEST)?;
         let x = self.stem.forward(channels_last(pixels)); // [n, h/4, w/4, stem]
         let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]

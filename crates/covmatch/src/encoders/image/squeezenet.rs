@@ -11,7 +11,7 @@ use covmatch_kernels::{Epilogue, Padding};
 
 use super::{SMALLEST, check_pixels};
 use crate::encoders::layers::{Conv2d, ConvForm, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder};
+use crate::encoders::{EncoderError, ImageEncoder, kinks};
 
 /// SqueezeNet 1.1.
 #[derive(Module, Debug)]
@@ -27,7 +27,7 @@ impl SqueezeNet {
 }
 
 impl ImageEncoder for SqueezeNet {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("SqueezeNet", &pixels, SMALLEST)?;
         Ok(kernels::global_avg_pool(self.features.forward(channels_last(pixels))))
     }
@@ -67,9 +67,9 @@ impl Features {
 
     /// `[n, h, w, 3]` to `[n, h/16, w/16, 512]`.
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = kernels::max_pool2d(self._0.forward(x, Epilogue::Relu), 3, 2);
-        let x = kernels::max_pool2d(self._4.forward(self._3.forward(x)), 3, 2);
-        let x = kernels::max_pool2d(self._7.forward(self._6.forward(x)), 3, 2);
+        let x = kinks::max_pool2d(self._0.forward(x, Epilogue::Relu), 3, 2);
+        let x = kinks::max_pool2d(self._4.forward(self._3.forward(x)), 3, 2);
+        let x = kinks::max_pool2d(self._7.forward(self._6.forward(x)), 3, 2);
         [&self._9, &self._10, &self._11, &self._12].into_iter().fold(x, |x, fire| fire.forward(x))
     }
 }

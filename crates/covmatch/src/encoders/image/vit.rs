@@ -77,7 +77,7 @@ impl Vit {
 }
 
 impl ImageEncoder for Vit {
-    fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         self.check(&pixels)?;
         let (n, width) = (pixels.dims()[0], self.config.width);
         let patches = self.patch_embed.proj.forward(pixels); // [n, patches, width]

@@ -70,9 +70,9 @@ impl AnyVideoEncoder {
 }
 
 impl VideoEncoder for AnyVideoEncoder {
-    fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::R3d(encoder) => encoder.encode(frames),
+            Self::R3d(encoder) => encoder.forward(frames),
         }
     }
 
