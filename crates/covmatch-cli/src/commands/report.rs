@@ -104,7 +104,7 @@ fn notes(results: Option<&ResultFile>, random: Option<&ResultFile>) -> Vec<Strin
             config.epochs,
             evaluation.runs.len()
         ),
-        "Rows are the last epoch unless they say otherwise. Nothing was chosen on the test split.".to_owned(),
+        "Rows are the last epoch unless they say otherwise. No epoch was chosen on the test split.".to_owned(),
     ];
     if random.is_some() {
         notes.push("The real pairs are those that the distillation began with, not augmented.".to_owned());

@@ -91,7 +91,7 @@ impl Comparison {
         let mut notes = vec![
             "Fresh models with pretrained encoders and random heads, trained on the pairs alone and tested on the \
              whole test split: recall in percent, mean ± standard deviation over runs. The last epoch counts unless \
-             the title says otherwise; nothing was chosen on the test split."
+             the title says otherwise; no epoch was chosen on the test split."
                 .to_owned(),
         ];
         let missing = self.missing();

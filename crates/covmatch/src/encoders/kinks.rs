@@ -103,19 +103,24 @@ pub(crate) fn max_pool2d(x: Tensor<4>, size: usize, stride: usize) -> Tensor<4> 
 
 /// What the next layer noted, if the pattern is held.
 fn noted() -> Option<Tensor<1>> {
-    SCOPE.with_borrow_mut(|scope| {
+    let at = SCOPE.with_borrow_mut(|scope| {
         let Scope::Hold(Pattern(noted), next) = scope else { return None };
         assert!(*next < noted.len(), "the pattern is that of a network with {} kinked layers", noted.len());
         *next += 1;
-        Some(noted[*next - 1].clone().autodiff())
-    })
+        Some(noted[*next - 1].clone())
+    });
+    at.map(Tensor::autodiff)
 }
 
 /// Notes `x`, from which the pieces follow, if anyone takes notes.
 fn take_note<const D: usize>(x: &Tensor<D>) {
+    if !SCOPE.with_borrow(|scope| matches!(scope, Scope::Note(_))) {
+        return;
+    }
+    let flat = x.clone().reshape([x.shape().num_elements()]);
     SCOPE.with_borrow_mut(|scope| {
         if let Scope::Note(noted) = scope {
-            noted.push(x.clone().reshape([x.shape().num_elements()]));
+            noted.push(flat);
         }
     });
 }

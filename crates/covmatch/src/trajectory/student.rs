@@ -8,11 +8,13 @@
 //! d/dtheta (v . g) = (dl/dtheta(theta + h v) - dl/dtheta(theta - h v)) / 2h  + O(h^2)      (Hessian times v)
 //! ```
 //! since second derivatives can be taken in either order. At both points every unit of the visual encoder stays on the piece
-//! that it is on at `theta` ([`crate::encoders::kinks`]): without that, differences see the units that cross a kink, and little else. The
-//! step is `h = `[`STEP`]` ||theta|| / ||v||`: the weights move
-//! by that fraction of their length, whatever the length of `v`. Smaller steps lose digits of f32 to the difference, larger
-//! ones meet the third derivative: against PyTorch's double backward, steps of 1e-6 to 1e-4 agree (cosine above 0.999) and
-//! 1e-3 is too long, since a student moves along directions of strong curvature.
+//! that it is on at `theta` ([`crate::encoders::kinks`]): without that, differences see the units that cross a kink, and
+//! little else.
+//!
+//! The step is `h = `[`STEP`]` ||theta|| / ||v||`: the weights move by that fraction of their length, whatever the length of
+//! `v`. Smaller steps lose digits of f32 to the difference, larger ones meet the third derivative: against PyTorch's double
+//! backward, steps of 1e-6 to 1e-4 agree (cosine above 0.999) and 1e-3 is too long, since a student moves along directions
+//! of strong curvature.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
