@@ -6,11 +6,13 @@
 
 Every method gets the same candidates, pairs, steps and models: first rates of pixels and captions alike, relative to them,
 then the best of these with the pixels' rate several times as high. A set is judged by the average recall on the validation
-split after the last epoch; the test split is not looked at. What is in the folder already is not made again.
+split after the last epoch; the test split is not looked at. What is in the folder already is not made again. A candidate
+whose pairs diverge has failed, and the others go on.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -19,10 +21,14 @@ import tomllib
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+class Failed(Exception):
+    """A call of covmatch failed; its message is on stderr."""
+
+
 def covmatch(args, *command):
     done = subprocess.run([args.covmatch, *command], stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"error: covmatch {' '.join(command)} failed; its message is above")
+        raise Failed(f"covmatch {' '.join(command)} failed; its message is above")
     return done.stdout
 
 
@@ -62,11 +68,15 @@ def validation(args, method, pixels, captions):
 
 
 def tried(args, method):
-    """What each candidate reaches, by its heading in the table."""
+    """What each candidate reaches, by its heading in the table; minus infinity if its pairs diverged."""
     found = {}
 
     def attempt(heading, pixels, captions):
-        found[heading] = validation(args, method, pixels, captions)
+        try:
+            found[heading] = validation(args, method, pixels, captions)
+        except Failed as failure:
+            print(failure, file=sys.stderr)
+            found[heading] = -math.inf
         print(f"{method}, pixels {pixels}, captions {captions}: {found[heading]:.2f}", file=sys.stderr, flush=True)
 
     for rate in args.rates:
@@ -96,7 +106,10 @@ def main():
     lines = ["| method | " + " | ".join(headings) + " |", "|---|" + "--:|" * len(headings)]
     for method, values in found.items():
         best = max(values.values())
-        cells = [f"**{value:.2f}**" if value == best else f"{value:.2f}" for value in values.values()]
+        if best == -math.inf:
+            raise SystemExit(f"error: every candidate of {method} failed; the messages are above")
+        shown = lambda value: "failed" if value == -math.inf else f"{value:.2f}"
+        cells = [f"**{shown(value)}**" if value == best else shown(value) for value in values.values()]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     print("\n".join(lines))
 

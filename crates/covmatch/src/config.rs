@@ -131,6 +131,16 @@ impl Config {
         self.distill.share_real_batch && self.online.update == OnlineUpdate::Real
     }
 
+    /// Real pairs that the model is trained on in a step of CovMatch.
+    pub(crate) fn online_batch(&self) -> usize {
+        self.online.batch.unwrap_or(self.distill.real_batch)
+    }
+
+    fn shared_batch_problem(&self) -> Option<String> {
+        let apart = self.shares_real_batch() && self.online.batch.is_some();
+        apart.then(|| "distill.share_real_batch takes one batch for both: leave online.batch out".to_owned())
+    }
+
     /// The same experiment, if every value can be used; `name` is what errors call it.
     pub fn checked(self, name: &str) -> Result<Self, ConfigError> {
         let problems = [
@@ -139,6 +149,7 @@ impl Config {
             self.head.problem(&self.image.encoder),
             self.distill.problem(),
             self.online.problem(),
+            self.shared_batch_problem(),
             self.experts.problem(),
             self.trajectory.problem(&self.experts),
             self.evaluate.problem("evaluate"),
@@ -229,12 +240,14 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 15] = [
+        let cases: [(&[&str], &str); 17] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
             (&["distill.pairs=1"], "distill.pairs"),
             (&["distill.momentum=1.5"], "distill.momentum"),
+            (&["online.batch=1"], "online.batch"),
+            (&["online.batch=8", "distill.share_real_batch=true"], "leave online.batch out"),
             (&["head.depth=4"], "head.depth"),
             (&["evaluate.runs=0"], "evaluate.runs"),
             (&["distill.units=metres"], "metres"),

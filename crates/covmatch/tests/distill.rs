@@ -194,8 +194,9 @@ fn only_the_chosen_modality_is_learned() {
 fn every_form_of_online_update_and_init_runs() {
     let folder = tempfile::tempdir().unwrap();
     let device = Device::flex();
-    let cases: [&[&str]; 7] = [
+    let cases: [&[&str]; 8] = [
         &["distill.share_real_batch=true"],
+        &["distill.real_batch=16", "online.batch=4"],
         &["head.image=false", "head.width=1280"],
         &["online.update=none"],
         &["online.update=synthetic"],

@@ -35,7 +35,8 @@ pub struct DistillConfig {
     pub rounds: usize,
     /// Steps of a round, `T`.
     pub steps_per_round: usize,
-    /// Real pairs in a step.
+    /// Real pairs that the synthetic ones are matched to in a step, and that the model is trained on unless
+    /// [`OnlineConfig::batch`] says otherwise.
     pub real_batch: usize,
     /// Whether one real batch serves both the matching and the training of the model: one forward pass less, but its
     /// features are then under dropout, and the model is trained on what the pairs were just matched to.
@@ -204,6 +205,9 @@ impl DistillConfig {
 pub struct OnlineConfig {
     /// What it is trained on.
     pub update: OnlineUpdate,
+    /// Real pairs in a step of its training; as many as in a step of matching if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
     /// Learning rates, momentum and weight decay.
     pub rates: TrainRates,
     /// Whether the transformer layers of the text encoder are trained.
@@ -225,12 +229,14 @@ pub enum OnlineUpdate {
 
 impl Default for OnlineConfig {
     fn default() -> Self {
-        Self { update: OnlineUpdate::Real, rates: TrainRates::default(), train_text_encoder: true }
+        Self { update: OnlineUpdate::Real, batch: None, rates: TrainRates::default(), train_text_encoder: true }
     }
 }
 
 impl OnlineConfig {
     pub(super) fn problem(&self) -> Option<String> {
-        rates_problem(&self.rates, "online.rates")
+        let compares = "at least 2, as InfoNCE compares pairs";
+        let batch = self.batch.and_then(|batch| require(batch >= 2, "online.batch", compares, batch));
+        first([batch, rates_problem(&self.rates, "online.rates")])
     }
 }

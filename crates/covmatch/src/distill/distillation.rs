@@ -199,8 +199,9 @@ impl Distillation {
     ) -> Result<Self, DistillError> {
         let per_round = experiment.config.distill.steps_per_round as u64;
         let online_done = done / per_round * (per_round - 1) + done % per_round;
-        let matching_batches = Batches::new(&experiment, "matching", done)?;
-        let online_batches = Batches::new(&experiment, "online", online_done)?;
+        let (matching, online_batch) = (experiment.config.distill.real_batch, experiment.config.online_batch());
+        let matching_batches = Batches::new(&experiment, "matching", matching, done)?;
+        let online_batches = Batches::new(&experiment, "online", online_batch, online_done)?;
         Ok(Self { experiment, scale, synthetic, done, online, matching_batches, online_batches })
     }
 
@@ -322,10 +323,9 @@ impl Distillation {
     }
 
     fn finite(&self, what: &'static str, value: f32) -> Result<(), DistillError> {
-        let Scale { lr_img, lr_txt, .. } = self.scale;
         match value.is_finite() {
             true => Ok(()),
-            false => Err(DistillError::NotFinite { what, step: self.done, lr_img, lr_txt }),
+            false => Err(DistillError::not_finite(what, self.done, &self.experiment.config.distill)),
         }
     }
 
@@ -372,10 +372,10 @@ struct Batches {
 }
 
 impl Batches {
-    fn new(experiment: &Experiment, purpose: &str, first: u64) -> Result<Self, DistillError> {
-        let config = &experiment.config.distill;
-        let (seed, augment) = (experiment.config.seed(), config.augmentation());
-        let loader = experiment.train_loader(seed, purpose, config.real_batch, augment)?;
+    /// Batches of `pairs`, from number `first` on.
+    fn new(experiment: &Experiment, purpose: &str, pairs: usize, first: u64) -> Result<Self, DistillError> {
+        let (seed, augment) = (experiment.config.seed(), experiment.config.distill.augmentation());
+        let loader = experiment.train_loader(seed, purpose, pairs, augment)?;
         Ok(Self { queue: Prefetch::new(Arc::new(loader), first, Ahead::default()) })
     }
 

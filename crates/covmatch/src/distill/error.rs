@@ -1,6 +1,6 @@
 //! Why a distillation stops.
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, DistillConfig, Units};
 use crate::data::DataError;
 use crate::encoders::EncoderError;
 use crate::encoders::weights::WeightsError;
@@ -45,17 +45,20 @@ pub enum DistillError {
     /// A loss or a gradient is not a finite number.
     #[error(
         "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \
-         smaller rates (now lr_img {lr_img:e}, lr_txt {lr_txt:e}), or units = \"relative\""
+         smaller rates than distill.lr_img = {lr_img:?} and distill.lr_txt = {lr_txt:?}{}",
+        other_units(.units)
     )]
     NotFinite {
         /// Which quantity.
         what: &'static str,
         /// The step.
         step: u64,
-        /// Learning rate of the pixels, absolute.
+        /// Learning rate of the pixels.
         lr_img: f32,
-        /// Learning rate of the embedded captions, absolute.
+        /// Learning rate of the embedded captions.
         lr_txt: f32,
+        /// What the rates are measured in.
+        units: Units,
     },
     /// Gradients vanish where the rates are calibrated.
     #[error(
@@ -105,4 +108,34 @@ pub enum DistillError {
         /// The folder.
         path: String,
     },
+}
+
+impl DistillError {
+    /// `what` is not finite at `step` of a run with this configuration.
+    pub(crate) fn not_finite(what: &'static str, step: u64, config: &DistillConfig) -> Self {
+        Self::NotFinite { what, step, lr_img: config.lr_img(), lr_txt: config.lr_txt(), units: config.units }
+    }
+}
+
+/// What else to try where rates are plain numbers.
+fn other_units(units: &Units) -> &'static str {
+    match units {
+        Units::Absolute => ", or distill.units = \"relative\"",
+        Units::Relative => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_diverge_are_told_of_relative_units_only_where_they_are_not_used() {
+        let advice = |units| {
+            let config = DistillConfig { units, lr_img: Some(0.045), ..DistillConfig::default() };
+            DistillError::not_finite("the loss", 27, &config).to_string()
+        };
+        assert!(advice(Units::Relative).ends_with("distill.lr_img = 0.045 and distill.lr_txt = 0.015"));
+        assert!(advice(Units::Absolute).ends_with("distill.lr_txt = 1.0, or distill.units = \"relative\""));
+    }
 }

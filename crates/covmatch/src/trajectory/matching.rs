@@ -361,8 +361,7 @@ impl TrajectoryMatching {
         ];
         for (what, value) in checked {
             if !value.is_finite() {
-                let TrajectoryScale { lr_img, lr_txt, .. } = self.state.scale;
-                return Err(DistillError::NotFinite { what, step: self.state.done, lr_img, lr_txt });
+                return Err(DistillError::not_finite(what, self.state.done, &self.experiment.config.distill));
             }
         }
         Ok(TrajectoryReport {
