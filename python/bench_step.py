@@ -6,12 +6,17 @@
     python python/bench_step.py --shape C                # one of them
     python python/bench_step.py --out docs/bench-step.md # also writes the page
 
-A: the paper's networks at 224 px; B: what people without a GPU run; C: the demo's. Covmatch and both PyTorch layouts are measured in turns
-(turns.py says how). The ratio is covmatch / the better PyTorch variant. Below 1 is faster (or smaller).
+A: the paper's networks at 224 px; B: what people without a GPU run; C: the demo's. Covmatch and both PyTorch layouts are
+measured in turns (turns.py says how). The ratio is covmatch / the better PyTorch variant. Below 1 is faster (or smaller).
+
+The time ratios of every run with --out are kept beside the page, in a table of the same name (.csv), and the page lists them
+all: machines differ, and so do runs on one machine.
 """
 
 import argparse
+import csv
 import os
+import subprocess
 import sys
 
 import turns
@@ -23,6 +28,7 @@ SHAPES = {
     "C": "--image-encoder nfnet_scenes --text-encoder bert_scenes --real 128 --synthetic 50 --size 64 --tokens 16 --width 256",
 }
 VARIANTS = {"eager": [], "channels_last": ["--channels-last"]}
+OURS = {"covmatch": "", "shared": ", shared real batch"}
 
 HEADER = """\
 | shape | covmatch s/step | match | online | PyTorch eager | PyTorch channels_last | time ratio \
@@ -40,14 +46,14 @@ def measure(args, shape):
     return turns.rounds(f"step {shape}", commands, args.rounds)
 
 
-def row(shape, reports, ours, title):
+def row(shape, reports, ours):
     """One line of the table: `ours` against PyTorch."""
     of = lambda name, key: turns.median(reports[name], key)
     peak = lambda name: reports[name][-1]["peak_mb"]
     low, ratio, high = turns.ratios(reports, ours, VARIANTS, "step_s")
     smallest = min(map(peak, VARIANTS))
     cells = [
-        f"{shape}{title}",
+        shape + OURS[ours],
         *(f"{of(ours, key):.2f}" for key in ("step_s", "match_s", "online_s")),
         *(f"{of(variant, 'step_s'):.2f}" for variant in VARIANTS),
         f"**{ratio:.2f}** ({low:.2f}-{high:.2f})",
@@ -59,7 +65,26 @@ def row(shape, reports, ours, title):
     return "| " + " | ".join(cells) + " |"
 
 
-def page(args, table):
+def remember(args, found):
+    """Adds the time ratios of this run, by row of the table, to those of the runs before it, and returns all of them."""
+    path = os.path.splitext(args.out)[0] + ".csv"
+    runs = []
+    if os.path.exists(path):
+        with open(path, newline="") as file:
+            runs = list(csv.DictReader(file))
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    runs.append({"commit": commit, "machine": cpu_model(), "rounds": args.rounds, **found})
+    columns = ["commit", "machine", "rounds", *(shape + title for shape in SHAPES for title in OURS.values())]
+    with open(path + ".partial", "w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(runs)
+    os.replace(path + ".partial", path)
+    lines = ["| " + " | ".join(columns) + " |", "|---|---|" + "--:|" * (len(columns) - 2)]
+    return "\n".join(lines + ["| " + " | ".join(str(run.get(column) or "") for column in columns) + " |" for run in runs])
+
+
+def page(args, table, runs):
     shapes = "\n".join(f"- {shape}: `{SHAPES[shape]}`" for shape in args.shape)
     return f"""\
 # A distillation step: covmatch and PyTorch on the CPU
@@ -83,6 +108,12 @@ Shapes:
 {shapes}
 
 Machine: {cpu_model()}, {args.threads} threads. {versions()}.
+
+## All runs
+
+Time ratios of every run since the branches are computed side by side, the latest last; none is left out.
+
+{runs}
 """
 
 
@@ -95,15 +126,18 @@ def main():
     parser.add_argument("--out", metavar="FILE", help="write the table and how it was made to FILE")
     args = parser.parse_args()
     warn_if_busy()
-    lines = [HEADER]
+    lines, found = [HEADER], {}
     for shape in args.shape:
         reports = measure(args, shape)
-        lines += [row(shape, reports, "covmatch", ""), row(shape, reports, "shared", ", shared real batch")]
+        for ours, title in OURS.items():
+            lines.append(row(shape, reports, ours))
+            found[shape + title] = f"{turns.ratios(reports, ours, VARIANTS, 'step_s')[1]:.2f}"
     table = "\n".join(lines)
     print(table)
     if args.out:
+        text = page(args, table, remember(args, found))
         with open(args.out + ".partial", "w") as out:
-            out.write(page(args, table))
+            out.write(text)
         os.replace(args.out + ".partial", args.out)
 
 
