@@ -9,35 +9,27 @@ of the train split, ||C_n||^2, the part of it that is not the covariance C of th
 """
 
 import argparse
-import json
-from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
-from train_on_pairs import clean, image_encoder, read_image
-from transformers import AutoModel, PreTrainedTokenizerFast
+from train_on_pairs import Split, image_encoder
+from transformers import AutoModel
 
 
 @torch.no_grad()
 def features(args):
     """[n, d_v] and [n, d_l] of the train split."""
-    entries = [e for e in json.loads(Path(args.annotations).read_text())["images"] if e["split"] == "train"]
+    split = Split(args, "train", {"channels": args.channels, "mean": args.mean, "std": args.std}, args.size)
     net = image_encoder(args, args.image_encoder).eval()
     text = AutoModel.from_pretrained(args.text_weights, dtype=torch.float32).eval()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=f"{args.text_weights}/tokenizer.json", pad_token="[PAD]")
-    tokenizer.backend_tokenizer.no_padding()
-    h_v, h_l = [], []
-    for first in range(0, len(entries), 100):
-        part = entries[first : first + 100]
-        pixels = np.stack([read_image(args.images, e).resize((args.size, args.size), Image.BICUBIC) for e in part])
-        pixels = (torch.from_numpy(pixels).float() - 127) / 128
-        h_v.append(net(pixels.permute(0, 3, 1, 2)))
-        captions = [clean(e["sentences"][0]["raw"]) for e in part]
-        tokens = tokenizer(captions, padding=True, return_tensors="pt")
-        hidden = text(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
-        mask = tokens["attention_mask"][..., None].float()
-        h_l.append((hidden * mask).sum(1) / mask.sum(1))
+    first = torch.searchsorted(split.owners, torch.arange(len(split.pixels)))  # the first caption of each image
+    h_v = [net(pixels) for pixels in split.pixels.split(100)]
+    h_l = []
+    for ids, mask in zip(split.ids[first].split(100), split.mask[first].split(100)):
+        longest = int(mask.sum(1).max())
+        ids, mask = ids[:, :longest], mask[:, :longest]
+        hidden = text(input_ids=ids, attention_mask=mask).last_hidden_state
+        h_l.append((hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
     return torch.cat(h_v), torch.cat(h_l)
 
 
@@ -54,6 +46,9 @@ def main():
     parser.add_argument("--annotations", required=True)
     parser.add_argument("--images", required=True)
     parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--channels", choices=["rgb", "bgr"], default="rgb")
+    parser.add_argument("--mean", default=str([127 / 255] * 3), help="of pixels between 0 and 1; default: EfficientNet-Lite's")
+    parser.add_argument("--std", default=str([128 / 255] * 3), help="likewise")
     parser.add_argument("--batches", type=int, default=20)
     args = parser.parse_args()
     h_v, h_l = features(args)

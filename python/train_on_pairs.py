@@ -87,9 +87,11 @@ def timm_key(key, net):
     return f"{place}.{names[layer]}.{rest}"
 
 
-class TestSplit:
-    def __init__(self, args, about, size):
-        entries = [e for e in json.loads(Path(args.annotations).read_text())["images"] if e["split"] == "test"]
+class Split:
+    """The images and captions of one split, as the encoders take them; `about` has the channels, mean and std of pixels."""
+
+    def __init__(self, args, split, about, size):
+        entries = [e for e in json.loads(Path(args.annotations).read_text())["images"] if e["split"] == split]
         pixels = np.stack([read_image(args.images, e).resize((size, size), Image.BICUBIC) for e in entries])
         order = [2, 1, 0] if about["channels"] == "bgr" else [0, 1, 2]
         mean, std = torch.tensor(json.loads(about["mean"])), torch.tensor(json.loads(about["std"]))
@@ -170,7 +172,7 @@ def main():
 
     pairs = load_file(f"{args.folder}/distilled.safetensors")
     about = safe_open(f"{args.folder}/distilled.safetensors", "pt").metadata()
-    test = TestSplit(args, about, pairs["image"].shape[-1])
+    test = Split(args, "test", about, pairs["image"].shape[-1])
     print(f"{len(pairs['mask'])} pairs, {len(test.pixels)} test images, {len(test.ids)} captions", flush=True)
     names, results = ["IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10", "Avg"], []
     for run in range(args.runs):
