@@ -109,9 +109,9 @@ Shapes:
 
 Machine: {cpu_model()}, {args.threads} threads. {versions()}.
 
-## All runs
+## Recorded runs
 
-Time ratios of every run since the branches are computed side by side, the latest last; none is left out.
+Time ratios of the runs that were recorded since the branches are computed side by side, the latest last.
 
 {runs}
 """
