@@ -40,6 +40,8 @@ pub enum Command {
     /// Learn a few synthetic pairs that stand for a dataset
     Distill(DistillArgs),
     /// Train fresh models on the pairs of a folder and test them by retrieval
+    ///
+    /// If it is stopped, the same command goes on after the last model that was tested.
     Evaluate(EvaluateArgs),
     /// Choose real pairs instead of learning synthetic ones: the baselines
     Select(SelectArgs),

@@ -4,10 +4,9 @@
 mod program;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use program::{covmatch_with, fail, succeed};
+use program::{covmatch_with, fail, kill_when, succeed};
 use serde_json::Value;
 
 const PRESET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/compare-scenes.toml");
@@ -64,19 +63,6 @@ fn filled(out: &Path) -> Vec<(PathBuf, std::time::SystemTime, Vec<u8>)> {
     there
         .map(|path| (path.clone(), path.metadata().unwrap().modified().unwrap(), std::fs::read(&path).unwrap()))
         .collect()
-}
-
-/// Starts the command and kills it as soon as `path` is there.
-fn kill_when(mut command: Command, path: &Path) {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let start = Instant::now();
-    while !path.exists() && start.elapsed() < Duration::from_secs(120) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let ended = child.try_wait().unwrap();
-    assert!(path.exists() && ended.is_none(), "{} was not there in time: {ended:?}", path.display());
-    child.kill().unwrap(); // SIGKILL
-    child.wait().unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use program::{covmatch, covmatch_with, set, succeed};
+use program::{covmatch, covmatch_with, kill_when, set, succeed};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
 
@@ -165,6 +165,37 @@ fn pairs_are_evaluated_with_a_table_a_card_and_json() {
     assert_eq!(json["config"]["image"]["size"], 48);
     // What was measured in another setting is not the set's own result.
     assert_eq!(std::fs::read_to_string(random.join("README.md")).unwrap(), card);
+}
+
+#[test]
+fn an_evaluation_that_is_killed_goes_on_after_the_last_model_that_was_tested() {
+    let folder = tempfile::tempdir().unwrap();
+    let random = folder.path().join("random");
+    let mut select = small("select", &["random"]);
+    select.arg("--out").arg(&random);
+    succeed(select);
+    // So many epochs that a second model takes a while.
+    let evaluate = |runs: &str| {
+        let mut evaluate = covmatch(&["evaluate", "--set", "evaluate.epochs=40", "--runs", runs, "--json"]);
+        evaluate.arg(&random);
+        evaluate
+    };
+    let whole = succeed(evaluate("3"));
+    let tested = |stderr: &[u8]| String::from_utf8_lossy(stderr).matches("IR@1").count();
+    assert_eq!(tested(&whole.stderr), 3);
+
+    let unfinished = random.join("results.unfinished.json");
+    kill_when(evaluate("3"), &unfinished);
+    let again = succeed(evaluate("3"));
+    let text = String::from_utf8_lossy(&again.stderr);
+    assert!(text.contains("goes on after run"), "{text}");
+    assert!(tested(&again.stderr) < 3, "{text}");
+    assert_eq!(again.stdout, whole.stdout);
+    assert!(!unfinished.exists(), "results.json has its models");
+
+    // Another evaluation does not take over its models.
+    kill_when(evaluate("3"), &unfinished);
+    assert_eq!(tested(&succeed(evaluate("2")).stderr), 2);
 }
 
 #[test]

@@ -121,6 +121,12 @@ impl Config {
         toml::to_string(self).map_err(|cause| ConfigError::Write { cause: cause.to_string() })
     }
 
+    /// The same without the version of the program that began the run: another version may go on with it.
+    pub fn without_version(&self) -> Self {
+        let run = self.run.clone().map(|run| RunInfo { version: String::new(), ..run });
+        Self { run, ..self.clone() }
+    }
+
     /// The seed of all random streams.
     pub fn seed(&self) -> Seed {
         Seed(self.seed)

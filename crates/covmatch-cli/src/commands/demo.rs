@@ -111,7 +111,8 @@ fn make_room(out: &Path) -> anyhow::Result<()> {
 
 /// Removes what a demo leaves, and nothing else.
 fn remove_demo(out: &Path) -> std::io::Result<()> {
-    for path in FILES.iter().map(|name| out.join(name)).filter(|path| path.is_file()) {
+    let files = FILES.iter().chain([&ResultFile::UNFINISHED]); // an evaluation of the demo's pairs may have been stopped
+    for path in files.map(|name| out.join(name)).filter(|path| path.is_file()) {
         fs::remove_file(path)?;
     }
     for path in FOLDERS.iter().map(|name| out.join(name)).filter(|path| path.is_dir()) {
@@ -240,11 +241,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("demo");
         make_room(&out).unwrap();
-        fs::write(out.join("run.toml"), "old").unwrap();
+        for name in ["run.toml", ResultFile::UNFINISHED] {
+            fs::write(out.join(name), "old").unwrap();
+        }
         fs::write(out.join("mine.txt"), "mine").unwrap();
         fs::create_dir(out.join("images")).unwrap();
         make_room(&out).unwrap();
-        assert!(!out.join("run.toml").exists() && !out.join("images").exists());
+        for name in ["run.toml", ResultFile::UNFINISHED, "images"] {
+            assert!(!out.join(name).exists(), "{name}");
+        }
         assert_eq!(fs::read_to_string(out.join("mine.txt")).unwrap(), "mine");
 
         let other = folder.path().join("other");

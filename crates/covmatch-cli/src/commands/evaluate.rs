@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use covmatch::config::Config;
-use covmatch::distilled::{self, DistilledSet};
-use covmatch::evaluate::{Evaluation, evaluate_pairs};
+use covmatch::distilled::{self, DistilledSet, Learned};
+use covmatch::evaluate::{Evaluation, Unfinished, evaluate_pairs};
 use covmatch::experiment::Experiment;
 use covmatch::files;
+use covmatch::model::Inputs;
 use serde_json::json;
 
 use super::report::write_report;
 use super::results::{ResultFile, results_table};
 use crate::args::EvaluateArgs;
+use crate::console::progress;
 use crate::progress::EpochBar;
 
 /// Evaluates the set and prints its table.
@@ -21,10 +23,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let set = DistilledSet::load(&args.folder, &device)?;
     let experiment = Experiment::open(config, &device)?;
     let pairs = set.pairs_for(&experiment)?;
-    let mut bar = EpochBar::new(experiment.config.evaluate.runs, experiment.config.evaluate.epochs);
-    let (config, learned) = (&experiment.config.evaluate, set.learned.as_ref());
-    let evaluation = evaluate_pairs(&experiment, &pairs, learned, config, Vec::new(), &mut |p| bar.show(p))?;
-    drop(bar);
+    let (evaluation, unfinished) = measure(&args.folder, &experiment, &pairs, set.learned.as_ref())?;
     let own = own_encoders(&set, &experiment.config);
     if own {
         save(&args.folder, &experiment, &set, &evaluation)?;
@@ -32,11 +31,33 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
             write_report(&args.folder, &device)?; // a selection has no steps to report on
         }
     }
+    unfinished.finish();
     let label = format!("{} pairs, {}", pairs.len(), set.about.method);
     match args.json {
         true => Ok(format!("{}\n", json!({ "config": experiment.config, "evaluation": evaluation }))),
         false => Ok(results_table(&[(label, &evaluation)]).text()),
     }
+}
+
+/// Trains and tests the models on `pairs`. If it is stopped, the next evaluation in `folder` goes on.
+fn measure(
+    folder: &Path,
+    experiment: &Experiment,
+    pairs: &Inputs,
+    learned: Option<&Learned>,
+) -> anyhow::Result<(Evaluation, Unfinished)> {
+    let config = &experiment.config.evaluate;
+    let mut unfinished = Unfinished::open(folder.join(ResultFile::UNFINISHED), &experiment.config);
+    let done = unfinished.runs();
+    if !done.is_empty() {
+        progress(&format!("goes on after run {} of {}", done.len(), config.runs));
+    }
+    let mut bar = EpochBar::new(config.runs, config.epochs);
+    let evaluation = evaluate_pairs(experiment, pairs, learned, config, done, &mut |event| {
+        unfinished.hear(&event);
+        bar.show(event);
+    })?;
+    Ok((evaluation, unfinished))
 }
 
 /// The flags as overrides of the configuration.

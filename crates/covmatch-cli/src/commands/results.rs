@@ -20,6 +20,8 @@ pub struct ResultFile {
 impl ResultFile {
     /// The pairs of the folder.
     pub const NAME: &str = "results.json";
+    /// The models of an evaluation that was stopped.
+    pub const UNFINISHED: &str = "results.unfinished.json";
     /// As many real pairs, which the demo compares them with.
     pub const RANDOM: &str = "results-random.json";
 

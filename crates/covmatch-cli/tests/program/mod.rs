@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// `covmatch WORDS`, its output kept for the test.
 pub fn covmatch(words: &[&str]) -> Command {
@@ -39,4 +40,17 @@ pub fn fail(mut command: Command, code: i32) -> String {
 /// The distilled set of a run, byte by byte.
 pub fn set(folder: &Path) -> Vec<u8> {
     std::fs::read(folder.join("distilled.safetensors")).unwrap()
+}
+
+/// Starts the command and kills it as soon as `path` is there.
+pub fn kill_when(mut command: Command, path: &Path) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !path.exists() && start.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ended = child.try_wait().unwrap();
+    assert!(path.exists() && ended.is_none(), "{} was not there in time: {ended:?}", path.display());
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
 }

@@ -15,7 +15,7 @@ use crate::config::{Config, MethodName, RunInfo};
 use crate::distill::{self, DistillError, Observer};
 use crate::distilled::{self, DistilledSet};
 use crate::engine::peak_memory;
-use crate::evaluate::{Evaluation, Progress, Run, evaluate_pairs, train_on_everything};
+use crate::evaluate::{Evaluation, Progress, Run, Unfinished, evaluate_pairs, train_on_everything};
 use crate::experiment::{Experiment, RUN_FILE};
 use crate::files::{self, WriteError};
 use crate::report::{Row, Table};
@@ -52,13 +52,6 @@ pub(super) struct EvaluationFile {
     pub config: Config,
     /// What was measured.
     pub evaluation: Evaluation,
-}
-
-/// `runs.json`: the first runs of an evaluation, and with what they were measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct RunsFile {
-    config: Config,
-    runs: Vec<Run>,
 }
 
 /// How far a cell is.
@@ -111,7 +104,7 @@ impl Cell {
             return Ok(State::Done);
         }
         let path = folder.join(RUNS);
-        if let Some(RunsFile { config, .. }) = read_json(&path) {
+        if let Some(config) = Unfinished::config(&path) {
             self.require(&path, &config, info)?;
         }
         let path = folder.join(RUN_FILE);
@@ -158,10 +151,8 @@ impl Cell {
 
     /// An error unless `config`, of the file `path`, is that of this cell on the data of `info`.
     fn require(&self, path: &Path, config: &Config, info: &RunInfo) -> Result<(), CompareError> {
-        // Another version of the program may go on; other data may not.
-        let fingerprint = |run: &RunInfo| RunInfo { version: String::new(), ..run.clone() };
-        let there = Config { run: config.run.as_ref().map(fingerprint), compare: None, ..config.clone() };
-        let wanted = Config { run: Some(fingerprint(info)), ..self.config.clone() };
+        let there = Config { compare: None, ..config.without_version() };
+        let wanted = Config { run: Some(info.clone()), ..self.config.clone() }.without_version();
         let Some(Difference { field, first, second }) = difference(&there, &wanted) else { return Ok(()) };
         Err(CompareError::OtherConfig { path: path.display().to_string(), field, there: first, wanted: second })
     }
@@ -248,19 +239,13 @@ impl Cell {
         fs::create_dir_all(folder).map_err(|cause| WriteError::new(folder, cause))?;
         let config = Config { run: Some(info.clone()), ..self.config.clone() };
         let experiment = Experiment::open(config.clone(), device)?;
-        let path = folder.join(RUNS);
-        let done = read_json(&path).map_or(Vec::new(), |file: RunsFile| file.runs);
-        let mut file = RunsFile { config: config.clone(), runs: done.clone() };
-        let evaluation = self.measure(folder, &experiment, done, &mut |event| {
-            if let Progress::Tested { outcome, .. } = event {
-                file.runs.push(outcome);
-                // A folder that cannot be written to is an error when `evaluation.json` is written.
-                let _ = write_json(&path, &file);
-            }
+        let mut unfinished = Unfinished::open(folder.join(RUNS), &config);
+        let evaluation = self.measure(folder, &experiment, unfinished.runs(), &mut |event| {
+            unfinished.hear(&event);
             watcher.epoch(event);
         })?;
         write_json(&folder.join(EVALUATION), &EvaluationFile { config, evaluation })?;
-        let _ = fs::remove_file(&path); // `evaluation.json` has its runs
+        unfinished.finish();
         Ok(())
     }
 
