@@ -20,7 +20,7 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Start here:
-  covmatch demo                      distil the built-in dataset and evaluate the result; no download
+  covmatch demo                      distil the built-in dataset; no download
   covmatch inspect scenes --sheet scenes.png
                                      look at the built-in dataset, or at yours
   covmatch distill presets/flickr8k-100.toml --out runs/f100

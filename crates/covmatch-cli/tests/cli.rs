@@ -170,6 +170,20 @@ fn an_input_that_does_not_fit_is_an_error_not_a_panic() {
     }
 }
 
+#[test]
+fn a_folder_without_a_run_says_what_makes_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    for (args, fix) in [(&["evaluate", path][..], "covmatch select"), (&["distill", "--resume", path], "--out")] {
+        let output = covmatch(args);
+        assert_eq!(output.status.code(), Some(1));
+        let text = stderr(&output);
+        for part in ["error: ", path, "run.toml", fix] {
+            assert!(text.contains(part), "no '{part}' in: {text}");
+        }
+    }
+}
+
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn a_device_that_is_not_compiled_in_says_which_feature_to_build_with() {

@@ -26,6 +26,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::Seed;
 
+/// The file of a run with its configuration, which is written first.
+pub const RUN_FILE: &str = "run.toml";
+
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +85,15 @@ pub struct RunInfo {
 }
 
 impl Config {
+    /// The experiment of the run in `folder`, with each of `overrides` set.
+    pub fn of_run(folder: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
+        let path = folder.join(RUN_FILE);
+        if !path.is_file() {
+            return Err(ConfigError::NoRun { path: folder.display().to_string() });
+        }
+        Self::read(&path, overrides)
+    }
+
     /// The experiment of the file at `path`, with each of `overrides` (`key=value`, dots between sections) set.
     pub fn read(path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
         let name = path.display().to_string();

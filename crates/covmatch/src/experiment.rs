@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 
-use crate::config::{Config, ConfigError, DataConfig, RunInfo};
+use crate::config::{Config, ConfigError, DataConfig, RUN_FILE, RunInfo};
 use crate::data::cache::{Cached, Fingerprint};
 use crate::data::decode::Limits;
 use crate::data::library::Library;
@@ -18,9 +18,6 @@ use crate::data::{DataError, Dataset, scenes, source};
 use crate::engine::{Seed, fnv1a64};
 use crate::files::{self, WriteError};
 use crate::model::{Model, ModelError, Pretrained};
-
-/// The file of a run with its configuration, which is written first.
-pub const RUN_FILE: &str = "run.toml";
 
 /// Pictures of any origin, shared between loaders.
 pub type SharedPictures = Arc<dyn Pictures>;

@@ -76,7 +76,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
     drop(bar);
     let distilled_in = start.elapsed().as_secs_f64();
 
-    let experiment = Experiment::open(Config::read(&out.join("run.toml"), &[])?, &device)?;
+    let experiment = Experiment::open(Config::of_run(&out, &[])?, &device)?;
     let pairs = Pairs { random: real_pairs(&experiment)?, covmatch: DistilledSet::load(&out, &device)?.pairs };
     pairs.check()?;
     let results = Results {

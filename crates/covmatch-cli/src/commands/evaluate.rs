@@ -19,7 +19,7 @@ use crate::progress::EpochBar;
 /// Evaluates the set and prints its table.
 pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let device = args.experiment.engine.open()?;
-    let config = Config::read(&args.folder.join("run.toml"), &overrides(args))?;
+    let config = Config::of_run(&args.folder, &overrides(args))?;
     let set = DistilledSet::load(&args.folder, &device)?;
     let experiment = Experiment::open(config, &device)?;
     let pairs = set.pairs_for(&experiment)?;

@@ -18,7 +18,7 @@ const SHOWN: usize = 48;
 
 /// Writes the report of the run in `folder`. Returns its path.
 pub fn write_report(folder: &Path, device: &Device) -> anyhow::Result<PathBuf> {
-    let config = Config::read(&folder.join("run.toml"), &[])?;
+    let config = Config::of_run(folder, &[])?;
     let set = DistilledSet::load(folder, device)?;
     let steps = read_metrics(&folder.join("metrics.jsonl"))?;
     let results = ResultFile::load(folder, ResultFile::NAME)?;

@@ -20,8 +20,8 @@ use super::error::DistillError;
 use super::finish::{finish, phase_seconds};
 use super::method::{Method, Report};
 use super::observer::{Event, Observer};
-use crate::config::{Config, MethodName, RunInfo};
-use crate::experiment::{Experiment, RUN_FILE};
+use crate::config::{Config, MethodName, RUN_FILE, RunInfo};
+use crate::experiment::Experiment;
 use crate::metrics::{EventFile, JsonLines, unix_time};
 use crate::trajectory::TrajectoryMatching;
 

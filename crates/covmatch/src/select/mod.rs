@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 use burn::tensor::{Device, Tensor};
 
-use crate::config::{Config, SelectConfig};
+use crate::config::{Config, RUN_FILE, SelectConfig};
 use crate::data::caption::{self, MAX_WORDS};
 use crate::data::loader::Augment;
 use crate::data::{DataError, Split};
@@ -38,7 +38,7 @@ use crate::distill::finish::{about, write_set};
 use crate::distilled::DistilledSet;
 use crate::encoders::Mode;
 use crate::evaluate::Progress;
-use crate::experiment::{Experiment, ExperimentError, RUN_FILE};
+use crate::experiment::{Experiment, ExperimentError};
 use crate::files::WriteError;
 use crate::model::{Inputs, TextLevel};
 
