@@ -65,23 +65,35 @@ def row(shape, reports, ours):
     return "| " + " | ".join(cells) + " |"
 
 
+# The columns of recorded runs.
+COLUMNS = ["commit", "machine", "rounds", *(shape + title for shape in SHAPES for title in OURS.values())]
+
+
 def remember(args, found):
-    """Adds the time ratios of this run, by row of the table, to those of the runs before it, and returns all of them."""
+    """Adds the time ratios of this run, by row of the table, to the file of the runs before it. Returns all of them."""
     path = os.path.splitext(args.out)[0] + ".csv"
-    runs = []
-    if os.path.exists(path):
-        with open(path, newline="") as file:
-            runs = list(csv.DictReader(file))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    runs.append({"commit": commit, "machine": cpu_model(), "rounds": args.rounds, **found})
-    columns = ["commit", "machine", "rounds", *(shape + title for shape in SHAPES for title in OURS.values())]
+    runs = recorded(path) + [{"commit": commit, "machine": cpu_model(), "rounds": args.rounds, **found}]
     with open(path + ".partial", "w", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(runs)
     os.replace(path + ".partial", path)
-    lines = ["| " + " | ".join(columns) + " |", "|---|---|" + "--:|" * (len(columns) - 2)]
-    return "\n".join(lines + ["| " + " | ".join(str(run.get(column) or "") for column in columns) + " |" for run in runs])
+    return runs
+
+
+def recorded(path):
+    """The runs in the file `path`; none if there is no such file."""
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def runs_table(runs):
+    """Recorded runs as Markdown."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|---|---|" + "--:|" * (len(COLUMNS) - 2)]
+    return "\n".join(lines + ["| " + " | ".join(str(run.get(column) or "") for column in COLUMNS) + " |" for run in runs])
 
 
 def page(args, table, runs):
@@ -135,7 +147,7 @@ def main():
     table = "\n".join(lines)
     print(table)
     if args.out:
-        text = page(args, table, remember(args, found))
+        text = page(args, table, runs_table(remember(args, found)))
         with open(args.out + ".partial", "w") as out:
             out.write(text)
         os.replace(args.out + ".partial", args.out)
