@@ -136,6 +136,17 @@ fn a_trajectory_run_that_is_killed_resumes_to_the_same_bytes() {
 }
 
 #[test]
+fn students_whose_rates_are_at_their_lower_bound_are_told_of_once() {
+    let bench = Bench::new();
+    let said = |name: &str, more: &[&str]| {
+        let output = succeed(bench.distill(&[&["distill.method=mtt-vl"], more].concat(), name));
+        String::from_utf8_lossy(&output.stderr).matches("trajectory.min_rate").count()
+    };
+    assert_eq!(said("free", &["trajectory.lr_rates=0"]), 0);
+    assert_eq!(said("bound", &["trajectory.lr_rates=0", "trajectory.min_rate=0.011"]), 1, "rates begin at 0.01");
+}
+
+#[test]
 fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
     let bench = Bench::new();
     let elsewhere = bench.path("shares");

@@ -94,6 +94,11 @@ pub struct TrajectoryConfig {
     pub lr_rates: f32,
     /// What the students' learning rates are at least.
     pub min_rate: f32,
+    /// The most by which a gradient may change pixels, captions and the students' rates in a step, relative to their size:
+    /// a longer one is shortened. 0.1 with gradients through all steps in relative units; otherwise there is no bound, as
+    /// in the published code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_change: Option<f32>,
     /// Rank of the learned similarity; 0 learns none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
@@ -131,6 +136,7 @@ impl Default for TrajectoryConfig {
             student_lr_text: 0.1,
             lr_rates: 1e-2,
             min_rate: 1e-4,
+            max_change: None,
             rank: None,
             alpha: 3.0,
             lr_similarity: None,
@@ -157,7 +163,7 @@ impl TrajectoryConfig {
         let positive = |rate: f32| rate > 0.0 && rate.is_finite();
         let reach = self.max_start_epoch.saturating_sub(1) + self.expert_epochs;
         let (student_batch, tau) = (self.student_batch.unwrap_or(2), self.tau.unwrap_or(1.0));
-        let lr_similarity = self.lr_similarity.unwrap_or_default();
+        let (lr_similarity, max_change) = (self.lr_similarity.unwrap_or_default(), self.max_change.unwrap_or(1.0));
         first([
             require(self.student_steps > 0, "trajectory.student_steps", "at least 1", self.student_steps),
             require(self.expert_epochs > 0, "trajectory.expert_epochs", "at least 1", self.expert_epochs),
@@ -175,6 +181,7 @@ impl TrajectoryConfig {
             require(positive(self.student_lr_text), "trajectory.student_lr_text", "above 0", self.student_lr_text),
             require(self.lr_rates >= 0.0, "trajectory.lr_rates", "0 or more", self.lr_rates),
             require(positive(self.min_rate), "trajectory.min_rate", "above 0", self.min_rate),
+            require(max_change > 0.0, "trajectory.max_change", "above 0", max_change),
             require(lr_similarity >= 0.0, "trajectory.lr_similarity", "0 or more", lr_similarity),
             (experts.train_text_encoder && self.text == TextLevel::Features).then(|| {
                 "trajectory.text = \"features\" leaves out the text encoder that experts.train_text_encoder trains: set \

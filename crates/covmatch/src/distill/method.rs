@@ -62,4 +62,9 @@ pub trait Report {
 
     /// What TensorBoard plots: a tag and a value.
     fn curves(&self) -> Vec<(&'static str, f32)>;
+
+    /// What looks wrong after the step, and what to try; not said again while it stays the same.
+    fn warning(&self) -> Option<String> {
+        None
+    }
 }

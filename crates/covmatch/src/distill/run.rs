@@ -150,10 +150,15 @@ fn drive<M: Method>(mut method: M, folder: RunDir, observer: &mut dyn Observer) 
     let done = method.done();
     let mut metrics = Metrics::open(&folder, done)?;
     observer.event(Event::Started { done, total, steps_per_round, constants: method.constants() });
+    let mut said = None;
     while method.done() < total {
         let report = method.step().or_else(|error| save_and_fail(&folder, &method, observer, error))?;
         metrics.write(&report)?;
         observer.event(Event::Step(&report));
+        if let Some(text) = report.warning().filter(|text| said.as_ref() != Some(text)) {
+            observer.event(Event::Warning(text.clone()));
+            said = Some(text);
+        }
         let stop = observer.stop();
         if stop || method.done().is_multiple_of(steps_per_round) {
             save(&folder, &method, observer)?;

@@ -79,6 +79,8 @@ struct Settings {
     rank: usize,
     student_batch: usize,
     tau: f32,
+    /// The most that a gradient changes in a step, relative to its size.
+    max_change: f32,
 }
 
 impl Settings {
@@ -88,12 +90,18 @@ impl Settings {
             MethodName::Lors => (PairLoss::WeightedBce, Unroll::Constant, 10, 20),
             MethodName::MttVl | MethodName::CovMatch => (PairLoss::InfoNce, Unroll::Full, 0, 100),
         };
+        let unroll = own.unroll.unwrap_or(unroll);
+        let max_change = match (unroll, config.distill.units) {
+            (Unroll::Full, Units::Relative) => 0.1,
+            _ => f32::INFINITY,
+        };
         Self {
             loss: own.loss.unwrap_or(loss),
-            unroll: own.unroll.unwrap_or(unroll),
+            unroll,
             rank: own.rank.unwrap_or(rank),
             student_batch: own.student_batch.unwrap_or(batch).min(pairs),
             tau: own.tau.unwrap_or(config.head.tau),
+            max_change: own.max_change.unwrap_or(max_change),
         }
     }
 }
@@ -123,6 +131,9 @@ pub struct TrajectoryReport {
     pub rms_img: f32,
     /// Root mean square of the captions after the step.
     pub rms_txt: f32,
+    /// Whether a learned rate is at its lower bound after the step.
+    #[serde(skip)]
+    pub at_bound: bool,
     /// Where the time went.
     pub seconds: TrajectorySeconds,
 }
@@ -167,6 +178,13 @@ impl Report for TrajectoryReport {
             ("pairs/image_rms", self.rms_img),
             ("pairs/text_rms", self.rms_txt),
         ]
+    }
+
+    fn warning(&self) -> Option<String> {
+        let text = "a learned rate of the students is at its lower bound, trajectory.min_rate: students that do not move \
+                    teach the pairs nothing. The pairs may have run away (rms_img, rms_txt in metrics.jsonl); try \
+                    smaller distill.lr_img, distill.lr_txt or trajectory.lr_rates";
+        self.at_bound.then(|| text.to_owned())
     }
 }
 
@@ -240,7 +258,8 @@ impl Method for TrajectoryMatching {
         let (rms_img, rms_txt) = (rms(inputs.pixels.clone()), rms(inputs.text.clone()));
         let Branches { image: eta_v, text: eta_l } = self.state.eta;
         let seconds = TrajectorySeconds { expert, student: start.elapsed().as_secs_f64() - expert };
-        Ok(TrajectoryReport { rms_img, rms_txt, eta_v, eta_l, seconds, ..report })
+        let at_bound = eta_v.min(eta_l) <= self.experiment.config.trajectory.min_rate;
+        Ok(TrajectoryReport { rms_img, rms_txt, eta_v, eta_l, at_bound, seconds, ..report })
     }
 
     fn done(&self) -> u64 {
@@ -326,7 +345,11 @@ impl TrajectoryMatching {
         let config = &self.experiment.config;
         let State { synthetic, similarity, similarity_velocity, eta, eta_velocity, scale, done } = self.state.clone();
         let PairsGradient { pixels, text, similarity: of_similarity } = followed.pairs;
-        let momentum = config.distill.momentum;
+        let (momentum, most) = (config.distill.momentum, self.settings.max_change);
+        let (pixels, text) = (
+            bounded(pixels, &synthetic.inputs.pixels, scale.lr_img, most),
+            bounded(text, &synthetic.inputs.text, scale.lr_txt, most),
+        );
         let gradients = PairGradients {
             pixels: config.distill.distil.image().then_some(pixels),
             text: config.distill.distil.text().then_some(text),
@@ -341,8 +364,9 @@ impl TrajectoryMatching {
             }
             None => (None, None),
         };
-        let eta_velocity = eta_velocity.zip(followed.rates, |velocity, slope| momentum * velocity + slope as f32);
         let (lr, least) = (config.trajectory.lr_rates, config.trajectory.min_rate);
+        let slopes = followed.rates.zip(eta, |slope, eta| bounded_slope(slope as f32, eta, lr, most));
+        let eta_velocity = eta_velocity.zip(slopes, |velocity, slope| momentum * velocity + slope);
         let eta = eta.zip(eta_velocity, |eta, velocity| (eta - lr * velocity).max(least));
         State { synthetic, similarity, similarity_velocity, eta, eta_velocity, scale, done: done + 1 }
     }
@@ -376,6 +400,7 @@ impl TrajectoryMatching {
             grad_txt,
             rms_img: 0.0,
             rms_txt: 0.0,
+            at_bound: false,
             seconds: TrajectorySeconds::default(),
         })
     }
@@ -412,6 +437,23 @@ impl TrajectoryMatching {
     }
 }
 
+/// `gradient`, shortened where a step along it at rate `lr` would change `values` by more than `most` of their size.
+///
+/// Gradients through all steps of a student are products of `1 - eta H` over the steps: where `eta H` is above 2 they grow
+/// a thousandfold from one student to the next, and a single step along one of those ends the run.
+fn bounded<const D: usize>(gradient: Tensor<D>, values: &Tensor<D>, lr: f32, most: f32) -> Tensor<D> {
+    if most.is_infinite() {
+        return gradient;
+    }
+    let (change, limit) = (lr * rms(gradient.clone()), most * rms(values.clone()));
+    if change > limit { gradient * (limit / change) } else { gradient }
+}
+
+/// The same for the slope of a learned rate `eta`.
+fn bounded_slope(slope: f32, eta: f32, lr: f32, most: f32) -> f32 {
+    if lr * slope.abs() > most * eta { slope.signum() * most * eta / lr } else { slope }
+}
+
 /// The same pairs with sentence features, `[N, 1, d_l]`, in place of embedded captions.
 fn with_features(inputs: Inputs, model: &Model) -> Result<Inputs, DistillError> {
     let Inputs { pixels, text, mask, .. } = inputs;
@@ -419,4 +461,48 @@ fn with_features(inputs: Inputs, model: &Model) -> Result<Inputs, DistillError> 
     let features = model.text.encode(text, mask.clone(), &mut Mode::Eval)?; // [N, d_l]
     let mask = mask.narrow(1, 0, 1).ones_like().reshape([n, 1]);
     Ok(Inputs { pixels, text: features.unsqueeze_dim(1), mask, level: TextLevel::Features })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn a_gradient_is_shortened_to_the_most_that_it_may_change_and_keeps_its_direction() {
+        let tensor = |values: [f32; 2]| Tensor::<1>::from_data(TensorData::new(values.to_vec(), [2]), &Device::flex());
+        let values = tensor([3.0, 4.0]);
+        let shortened = |gradient: [f32; 2], most: f32| -> Vec<f32> {
+            bounded(tensor(gradient), &values, 0.5, most).into_data().iter::<f32>().collect()
+        };
+        assert_eq!(shortened([0.3, -0.4], 0.1), [0.3, -0.4]); // half of it is a twentieth of the values
+        let long = shortened([30.0, -40.0], 0.1);
+        assert!((long[0] - 0.6).abs() < 1e-6 && (long[1] + 0.8).abs() < 1e-6, "{long:?}"); // half of it is a tenth
+        assert_eq!(shortened([30.0, -40.0], f32::INFINITY), [30.0, -40.0]);
+    }
+
+    #[test]
+    fn a_rate_is_changed_by_a_part_of_itself_at_most() {
+        assert_eq!(bounded_slope(0.1, 0.02, 0.01, 0.1), 0.1);
+        assert!((bounded_slope(5.0, 0.02, 0.01, 0.1) - 0.2).abs() < 1e-6);
+        assert!((bounded_slope(-5.0, 0.02, 0.01, 0.1) + 0.2).abs() < 1e-6);
+        assert_eq!(bounded_slope(-5.0, 0.02, 0.01, f32::INFINITY), -5.0);
+        assert_eq!(bounded_slope(-5.0, 0.02, 0.0, 0.1), -5.0);
+    }
+
+    #[test]
+    fn steps_are_bounded_where_gradients_go_through_all_steps_in_relative_units() {
+        let most = |fields: &[&str]| {
+            let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
+                        [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
+            let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+            Settings::of(&Config::parse("small.toml", text, &fields).unwrap()).max_change
+        };
+        assert_eq!(most(&["distill.method=mtt-vl"]), 0.1);
+        assert_eq!(most(&["distill.method=mtt-vl", "trajectory.max_change=0.3"]), 0.3);
+        assert_eq!(most(&["distill.method=mtt-vl", "distill.units=absolute"]), f32::INFINITY);
+        assert_eq!(most(&["distill.method=lors"]), f32::INFINITY);
+        assert_eq!(most(&["distill.method=lors", "trajectory.unroll=full"]), 0.1);
+    }
 }
