@@ -17,6 +17,7 @@ use burn::tensor::{Tensor, TensorData};
 use covmatch_kernels::SgdRates;
 use serde::{Deserialize, Serialize};
 
+use super::bound::{bounded, bounded_slope};
 use super::experts::{Experts, frame};
 use super::follow::{Denominator, Followed, StudentStep, follow};
 use super::similarity::Factors;
@@ -437,23 +438,6 @@ impl TrajectoryMatching {
     }
 }
 
-/// `gradient`, shortened where a step along it at rate `lr` would change `values` by more than `most` of their size.
-///
-/// Gradients through all steps of a student are products of `1 - eta H` over the steps: where `eta H` is above 2 they grow
-/// a thousandfold from one student to the next, and a single step along one of those ends the run.
-fn bounded<const D: usize>(gradient: Tensor<D>, values: &Tensor<D>, lr: f32, most: f32) -> Tensor<D> {
-    if most.is_infinite() {
-        return gradient;
-    }
-    let (change, limit) = (lr * rms(gradient.clone()), most * rms(values.clone()));
-    if change > limit { gradient * (limit / change) } else { gradient }
-}
-
-/// The same for the slope of a learned rate `eta`.
-fn bounded_slope(slope: f32, eta: f32, lr: f32, most: f32) -> f32 {
-    if lr * slope.abs() > most * eta { slope.signum() * most * eta / lr } else { slope }
-}
-
 /// The same pairs with sentence features, `[N, 1, d_l]`, in place of embedded captions.
 fn with_features(inputs: Inputs, model: &Model) -> Result<Inputs, DistillError> {
     let Inputs { pixels, text, mask, .. } = inputs;
@@ -467,29 +451,6 @@ fn with_features(inputs: Inputs, model: &Model) -> Result<Inputs, DistillError> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use burn::tensor::Device;
-
-    #[test]
-    fn a_gradient_is_shortened_to_the_most_that_it_may_change_and_keeps_its_direction() {
-        let tensor = |values: [f32; 2]| Tensor::<1>::from_data(TensorData::new(values.to_vec(), [2]), &Device::flex());
-        let values = tensor([3.0, 4.0]);
-        let shortened = |gradient: [f32; 2], most: f32| -> Vec<f32> {
-            bounded(tensor(gradient), &values, 0.5, most).into_data().iter::<f32>().collect()
-        };
-        assert_eq!(shortened([0.3, -0.4], 0.1), [0.3, -0.4]); // half of it is a twentieth of the values
-        let long = shortened([30.0, -40.0], 0.1);
-        assert!((long[0] - 0.6).abs() < 1e-6 && (long[1] + 0.8).abs() < 1e-6, "{long:?}"); // half of it is a tenth
-        assert_eq!(shortened([30.0, -40.0], f32::INFINITY), [30.0, -40.0]);
-    }
-
-    #[test]
-    fn a_rate_is_changed_by_a_part_of_itself_at_most() {
-        assert_eq!(bounded_slope(0.1, 0.02, 0.01, 0.1), 0.1);
-        assert!((bounded_slope(5.0, 0.02, 0.01, 0.1) - 0.2).abs() < 1e-6);
-        assert!((bounded_slope(-5.0, 0.02, 0.01, 0.1) + 0.2).abs() < 1e-6);
-        assert_eq!(bounded_slope(-5.0, 0.02, 0.01, f32::INFINITY), -5.0);
-        assert_eq!(bounded_slope(-5.0, 0.02, 0.0, 0.1), -5.0);
-    }
 
     #[test]
     fn steps_are_bounded_where_gradients_go_through_all_steps_in_relative_units() {

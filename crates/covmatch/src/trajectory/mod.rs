@@ -18,6 +18,7 @@
 //! | [`experts`]     | expert trajectories on the disk                                           |
 //! | [`matching`]    | the method: state, step, checkpoint                                       |
 
+mod bound;
 pub mod experts;
 mod follow;
 pub mod matching;
