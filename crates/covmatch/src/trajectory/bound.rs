@@ -1,4 +1,4 @@
-//! Steps that change what they move by a part of its size at most.
+//! Gradients that change what they move by a part of its size at most, momentum apart.
 //!
 //! Gradients through all steps of a student are products of `1 - eta H` over the steps: where `eta H` is above 2 they can be
 //! a thousand times as long for one student as for the last, and a single step along one of those loses the pairs.
