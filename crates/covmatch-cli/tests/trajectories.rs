@@ -36,16 +36,29 @@ const SMALL: [&str; 19] = [
     "evaluate.batch=4",
 ];
 
+/// Fields that train, and match, the text encoder too.
+const BOTH_ENCODERS: [&str; 2] = ["experts.train_text_encoder=true", "trajectory.text=inputs"];
+
 /// A temporary folder with the experts of the small experiment.
 struct Bench {
     folder: tempfile::TempDir,
+    /// Fields of its experiment beside the small ones.
+    own: &'static [&'static str],
 }
 
 impl Bench {
     fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        Self::with(&[])
+    }
+
+    fn with(own: &'static [&'static str]) -> Self {
+        let bench = Self::without_experts(own);
         succeed(bench.small("experts", &[]));
         bench
+    }
+
+    fn without_experts(own: &'static [&'static str]) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), own }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -53,7 +66,8 @@ impl Bench {
     }
 
     fn overrides(&self, more: &[&str]) -> Vec<String> {
-        let mut overrides: Vec<String> = SMALL.iter().chain(more).map(|&pair| pair.to_owned()).collect();
+        let mut overrides: Vec<String> =
+            SMALL.iter().chain(self.own).chain(more).map(|&pair| pair.to_owned()).collect();
         overrides.push(format!("experts.folder='{}'", self.path("experts").display()));
         overrides
     }
@@ -67,9 +81,32 @@ impl Bench {
         command.arg("--out").arg(self.path(out));
         command
     }
+
+    /// Learns pairs with `method`, looks for the files of the folder `name` and evaluates them.
+    fn learn_and_evaluate(&self, method: &str, more: &[&str], name: &str) {
+        let method = format!("distill.method={method}");
+        let said = succeed(self.distill(&[more, &[method.as_str()]].concat(), name));
+        assert!(String::from_utf8_lossy(&said.stdout).contains("students and derivatives"));
+        let folder = self.path(name);
+        for file in ["distilled.safetensors", "metadata.jsonl", "run.toml", "README.md", "metrics.jsonl", "report.html"]
+        {
+            assert!(folder.join(file).is_file(), "{name} has no {file}");
+        }
+        let evaluate = covmatch(&["evaluate", &folder.display().to_string(), "--json"]);
+        let text = String::from_utf8(succeed(evaluate).stdout).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 2, "{name}");
+    }
+
+    /// Whether the file of an expert's first epoch has weights of the text encoder's layers.
+    fn experts_have_text_layers(&self) -> bool {
+        let file = std::fs::read(self.path("experts/expert-0000/epoch-01.safetensors")).unwrap();
+        let header = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+        String::from_utf8_lossy(&file[8..8 + header]).contains("\"text.encoder.layer.0.")
+    }
 }
 
-/// Every file under `folder` with its bytes, in order of the names; a run's own times are left out.
+/// Every file of the experts in `folder` with its length, in order of the names.
 fn epochs(folder: &Path) -> Vec<(PathBuf, usize)> {
     let mut found: Vec<(PathBuf, usize)> = Vec::new();
     for expert in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
@@ -101,20 +138,17 @@ fn each_method_learns_pairs_that_can_be_evaluated() {
             ],
         ),
     ] {
-        let name = format!("{method}-{}", more.len());
-        let method = format!("distill.method={method}");
-        let more: Vec<&str> = more.into_iter().chain([method.as_str()]).collect();
-        let said = succeed(bench.distill(&more, &name));
-        assert!(String::from_utf8_lossy(&said.stdout).contains("students and derivatives"));
-        let folder = bench.path(&name);
-        for file in ["distilled.safetensors", "metadata.jsonl", "run.toml", "README.md", "metrics.jsonl", "report.html"]
-        {
-            assert!(folder.join(file).is_file(), "{name} has no {file}");
-        }
-        let evaluate = covmatch(&["evaluate", &folder.display().to_string(), "--json"]);
-        let text = String::from_utf8(succeed(evaluate).stdout).unwrap();
-        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 2, "{name}");
+        bench.learn_and_evaluate(method, &more, &format!("{method}-{}", more.len()));
+    }
+    assert!(!bench.experts_have_text_layers());
+}
+
+#[test]
+fn the_trajectories_of_both_encoders_are_matched() {
+    let bench = Bench::with(&BOTH_ENCODERS);
+    assert!(bench.experts_have_text_layers());
+    for method in ["mtt-vl", "lors"] {
+        bench.learn_and_evaluate(method, &["trajectory.lr_rates=0"], method);
     }
 }
 
@@ -180,7 +214,7 @@ fn experts_are_the_same_in_one_go_in_shares_and_after_a_kill() {
 
 #[test]
 fn a_comparison_trains_the_experts_that_are_missing_and_tells_their_cost() {
-    let bench = Bench { folder: tempfile::tempdir().unwrap() };
+    let bench = Bench::without_experts(&[]);
     let more = ["compare.methods=['lors']", "compare.pairs=[6]", "compare.full=false"];
     let mut compare = bench.small("compare", &more);
     compare.arg("--out").arg(bench.path("table"));
