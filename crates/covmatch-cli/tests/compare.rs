@@ -100,6 +100,10 @@ fn a_comparison_that_is_killed_goes_on_to_the_same_table() {
     assert_eq!(markdown(&part), markdown(&whole));
     let set = |out: &Path| std::fs::read(out.join("covmatch-4/distilled.safetensors")).unwrap();
     assert_eq!(set(&part), set(&whole));
+    // A learned set has its report, with what was measured of it.
+    let report = std::fs::read_to_string(part.join("covmatch-4/report.html")).unwrap();
+    assert!(report.contains("These pairs alone") && report.contains("over 3 runs"), "{report}");
+    assert!(!part.join("random-4/report.html").exists(), "a selection has no steps to report on");
 
     // With everything there, another configuration is refused and the same one only prints.
     let before = filled(&whole);

@@ -1,11 +1,18 @@
 //! `covmatch compare`: one table for all methods.
 
+use std::path::Path;
+
+use anyhow::Context;
+use burn::tensor::Device;
 use covmatch::compare::{Cell, Comparison, Plan, Stage, Watcher, Work, fill};
 use covmatch::config::Config;
-use covmatch::distill::Observer;
+use covmatch::distill::{Observer, RunDir};
+use covmatch::distilled;
 use covmatch::evaluate::Progress;
 use covmatch::shard::Shard;
 
+use super::report::{REPORT, write_report};
+use super::results::{Measured, ResultFile};
 use crate::args::CompareArgs;
 use crate::console::progress;
 use crate::progress::{EpochBar, StepBar};
@@ -21,10 +28,26 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<String> {
     drop(bars);
     let comparison = Comparison::collect(&plan, &out);
     comparison.save(&out)?;
+    write_reports(&plan, &comparison, &out, &device)?;
     match args.json {
         true => Ok(comparison.json()?),
         false => Ok(format!("{}\ntable:   {}/table.html\n", comparison.text(), out.display())),
     }
+}
+
+/// Writes the report of each set that was learned and evaluated, if it has none.
+fn write_reports(plan: &Plan, comparison: &Comparison, out: &Path, device: &Device) -> anyhow::Result<()> {
+    for (cell, entry) in plan.cells.iter().zip(&comparison.cells) {
+        let (folder, Some(evaluation)) = (out.join(&cell.name), entry.evaluation.clone()) else { continue };
+        let is_there = |name: &str| folder.join(name).is_file();
+        let learned = RunDir::new(&folder).metrics().is_file() && is_there(distilled::FILE);
+        if learned && !is_there(REPORT) {
+            let pairs = Some(ResultFile { evaluation, config: cell.config.evaluate });
+            write_report(&folder, &Measured { pairs, random: None }, device)
+                .with_context(|| format!("the table is complete, the report of {} is not", cell.name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Shows what is being done with the cells.

@@ -24,8 +24,8 @@ use covmatch::model::Inputs;
 use covmatch::select::{self, Selection};
 use serde_json::json;
 
-use super::report::write_report;
-use super::results::{ResultFile, results_table};
+use super::report::{REPORT, write_report};
+use super::results::{Measured, ResultFile, results_table};
 use crate::args::DemoArgs;
 use crate::console::{duration, grouped, progress};
 use crate::progress::{EpochBar, StepBar};
@@ -56,7 +56,7 @@ const FILES: [&str; 8] = [
     "distilled.safetensors",
     ResultFile::NAME,
     ResultFile::RANDOM,
-    "report.html",
+    REPORT,
 ];
 const FOLDERS: [&str; 3] = ["checkpoints", "tensorboard", "images"];
 
@@ -84,7 +84,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
         covmatch: evaluate("CovMatch", &experiment, &pairs.covmatch)?,
     };
     results.save(&out, &experiment)?;
-    write_report(&out, &device)?;
+    write_report(&out, &Measured::load(&out)?, &device)?;
     let seconds = Seconds { distilled_in, total: start.elapsed().as_secs_f64() };
     files::write(&out.join(MARK), format!("{:#}\n", results.json(&seconds)).as_bytes())?;
     check_files(&out)?;

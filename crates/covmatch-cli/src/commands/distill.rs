@@ -8,6 +8,7 @@ use covmatch::distill::{self, Outcome};
 use covmatch::engine::peak_memory;
 
 use super::report::write_report;
+use super::results::Measured;
 use crate::args::DistillArgs;
 use crate::console::{duration, table};
 use crate::progress::StepBar;
@@ -25,7 +26,9 @@ pub fn run(args: &DistillArgs) -> anyhow::Result<String> {
         (None, None) => anyhow::bail!("name a configuration, or a run to go on with: --resume DIR"),
     };
     drop(bar);
-    let report = write_report(outcome.folder.path(), &device).context("the set is complete, its report is not")?;
+    let folder = outcome.folder.path();
+    let report = Measured::load(folder).and_then(|measured| write_report(folder, &measured, &device));
+    let report = report.context("the set is complete, its report is not")?;
     Ok(summary(&outcome, &report))
 }
 

@@ -11,7 +11,7 @@ use covmatch::model::Inputs;
 use serde_json::json;
 
 use super::report::write_report;
-use super::results::{ResultFile, results_table};
+use super::results::{Measured, ResultFile, results_table};
 use crate::args::EvaluateArgs;
 use crate::console::progress;
 use crate::progress::EpochBar;
@@ -28,7 +28,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     if own {
         save(&args.folder, &experiment, &set, &evaluation)?;
         if args.folder.join("metrics.jsonl").is_file() {
-            write_report(&args.folder, &device)?; // a selection has no steps to report on
+            write_report(&args.folder, &Measured::load(&args.folder)?, &device)?; // a selection has no steps to report on
         }
     }
     unfinished.finish();

@@ -10,32 +10,32 @@ use covmatch::experiment::Experiment;
 use covmatch::report::{Curve, Figure, PairView, Report, Scale, Table};
 use serde_json::Value;
 
-use super::results::{ResultFile, results_table};
+use super::results::{Measured, ResultFile, results_table};
 use crate::console::duration;
 
+/// The name of the file.
+pub const REPORT: &str = "report.html";
 /// Pairs that the report shows.
 const SHOWN: usize = 48;
 
-/// Writes the report of the run in `folder`. Returns its path.
-pub fn write_report(folder: &Path, device: &Device) -> anyhow::Result<PathBuf> {
+/// Writes the report of the run in `folder`, where `measured` was measured. Returns its path.
+pub fn write_report(folder: &Path, measured: &Measured, device: &Device) -> anyhow::Result<PathBuf> {
     let config = Config::of_run(folder, &[])?;
     let set = DistilledSet::load(folder, device)?;
     let steps = read_metrics(&folder.join("metrics.jsonl"))?;
-    let results = ResultFile::load(folder, ResultFile::NAME)?;
-    let random = ResultFile::load(folder, ResultFile::RANDOM)?;
     let experiment = Experiment::open(config, device)?;
     let report = Report {
         title: format!("{} synthetic pairs", set.pairs.len()),
         subtitle: subtitle(&experiment),
         facts: facts(&experiment.config, &steps),
-        notes: notes(results.as_ref(), random.as_ref()),
-        results: results.as_ref().map(|results| compared(results, random.as_ref())),
+        notes: notes(measured),
+        results: measured.pairs.as_ref().map(|results| compared(results, measured.random.as_ref())),
         curves: figures(&steps),
         pairs: pair_views(folder, &experiment, &set)?,
         config: experiment.config.to_toml()?,
         ..Report::default()
     };
-    let path = folder.join("report.html");
+    let path = folder.join(REPORT);
     report.save(&path)?;
     Ok(path)
 }
@@ -93,8 +93,8 @@ fn compared(results: &ResultFile, random: Option<&ResultFile>) -> Table {
     results_table(&rows)
 }
 
-fn notes(results: Option<&ResultFile>, random: Option<&ResultFile>) -> Vec<String> {
-    let Some(ResultFile { evaluation, config }) = results else {
+fn notes(measured: &Measured) -> Vec<String> {
+    let Some(ResultFile { evaluation, config }) = &measured.pairs else {
         return vec!["Not evaluated yet: run `covmatch evaluate` on this folder.".to_owned()];
     };
     let mut notes = vec![
@@ -106,7 +106,7 @@ fn notes(results: Option<&ResultFile>, random: Option<&ResultFile>) -> Vec<Strin
         ),
         "Rows are the last epoch unless they say otherwise. No epoch was chosen on the test split.".to_owned(),
     ];
-    if random.is_some() {
+    if measured.random.is_some() {
         notes.push("The real pairs are those that the distillation began with, not augmented.".to_owned());
     }
     notes

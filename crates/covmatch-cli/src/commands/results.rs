@@ -45,6 +45,23 @@ impl ResultFile {
     }
 }
 
+/// What a report compares.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The pairs of the folder; none if they were not evaluated.
+    pub pairs: Option<ResultFile>,
+    /// As many real pairs; none if they were not.
+    pub random: Option<ResultFile>,
+}
+
+impl Measured {
+    /// What the files of `folder` hold.
+    pub fn load(folder: &Path) -> anyhow::Result<Self> {
+        let [pairs, random] = [ResultFile::NAME, ResultFile::RANDOM].map(|name| ResultFile::load(folder, name));
+        Ok(Self { pairs: pairs?, random: random? })
+    }
+}
+
 /// The table of labelled evaluations: last epoch, and the epoch chosen on the validation split where there is one.
 pub fn results_table(evaluations: &[(String, &Evaluation)]) -> Table {
     let mut rows = Vec::new();
