@@ -236,9 +236,9 @@ pub struct TrainArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Overrides, device and threads.
+    /// Folder, overrides, device and threads.
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub run: RunArgs,
 }
 
 /// Arguments of `encoders`.

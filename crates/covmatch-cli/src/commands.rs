@@ -9,6 +9,7 @@ pub mod encoders;
 pub mod evaluate;
 pub mod experts;
 pub mod inspect;
+mod models;
 mod report;
 mod results;
 pub mod select;

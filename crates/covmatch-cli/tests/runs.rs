@@ -253,13 +253,34 @@ fn a_selection_that_looks_at_a_training_is_a_function_of_the_seed() {
 }
 
 #[test]
-fn training_on_everything_prints_the_same_table() {
-    let mut train = small("train", &["--runs", "1", "--set", "train.epochs=1", "--set", "train.batch=16"]);
-    train.arg("--json");
-    let json: serde_json::Value = serde_json::from_slice(&succeed(train).stdout).unwrap();
-    let last = &json["evaluation"]["last"]["mean"];
-    assert_eq!(last.as_array().unwrap().len(), 7, "{json}");
+fn training_on_everything_prints_the_same_table_and_goes_on_if_it_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |out: &str, words: &[&str]| {
+        let few = ["--runs", "3", "--set", "train.epochs=2", "--set", "train.batch=16", "--json"];
+        let mut train = small("train", &[&few, words].concat());
+        train.arg("--out").arg(folder.path().join(out));
+        train
+    };
+    let whole = succeed(train("whole", &[]));
+    let json: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
+    assert_eq!(json["evaluation"]["last"]["mean"].as_array().unwrap().len(), 7, "{json}");
     assert!(json["evaluation"]["chosen"].is_object(), "{json}");
+    let result = |out: &str| std::fs::read(folder.path().join(out).join("results.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&result("whole")).unwrap(), json);
+
+    let unfinished = folder.path().join("killed/results.unfinished.json");
+    kill_when(train("killed", &[]), &unfinished);
+    let again = succeed(train("killed", &[]));
+    let text = String::from_utf8_lossy(&again.stderr);
+    assert!(text.contains("goes on after run"), "{text}");
+    assert_eq!((again.stdout, result("killed")), (whole.stdout, result("whole")));
+    assert!(!unfinished.exists(), "results.json has its models");
+
+    // The results of a set are of its pairs.
+    std::fs::write(folder.path().join("whole/run.toml"), "").unwrap();
+    let output = train("whole", &[]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && text.contains("already holds a run"), "{text}");
 }
 
 #[test]

@@ -3,18 +3,16 @@
 use std::path::Path;
 
 use covmatch::config::Config;
-use covmatch::distilled::{self, DistilledSet, Learned};
-use covmatch::evaluate::{Evaluation, Unfinished, evaluate_pairs};
+use covmatch::distilled::{self, DistilledSet};
+use covmatch::evaluate::{Evaluation, evaluate_pairs};
 use covmatch::experiment::Experiment;
 use covmatch::files;
-use covmatch::model::Inputs;
 use serde_json::json;
 
+use super::models::go_on;
 use super::report::write_report;
 use super::results::{Measured, ResultFile, results_table};
 use crate::args::EvaluateArgs;
-use crate::console::progress;
-use crate::progress::EpochBar;
 
 /// Evaluates the set and prints its table.
 pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
@@ -23,7 +21,10 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let set = DistilledSet::load(&args.folder, &device)?;
     let experiment = Experiment::open(config, &device)?;
     let pairs = set.pairs_for(&experiment)?;
-    let (evaluation, unfinished) = measure(&args.folder, &experiment, &pairs, set.learned.as_ref())?;
+    let (config, learned) = (experiment.config.evaluate, set.learned.as_ref());
+    let (evaluation, unfinished) = go_on(&args.folder, &experiment, &config, |done, progress| {
+        evaluate_pairs(&experiment, &pairs, learned, &config, done, progress)
+    })?;
     let own = own_encoders(&set, &experiment.config);
     if own {
         save(&args.folder, &experiment, &set, &evaluation)?;
@@ -37,27 +38,6 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
         true => Ok(format!("{}\n", json!({ "config": experiment.config, "evaluation": evaluation }))),
         false => Ok(results_table(&[(label, &evaluation)]).text()),
     }
-}
-
-/// Trains and tests the models on `pairs`. If it is stopped, the next evaluation in `folder` goes on.
-fn measure(
-    folder: &Path,
-    experiment: &Experiment,
-    pairs: &Inputs,
-    learned: Option<&Learned>,
-) -> anyhow::Result<(Evaluation, Unfinished)> {
-    let config = &experiment.config.evaluate;
-    let mut unfinished = Unfinished::open(folder.join(ResultFile::UNFINISHED), &experiment.config);
-    let done = unfinished.runs();
-    if !done.is_empty() {
-        progress(&format!("goes on after run {} of {}", done.len(), config.runs));
-    }
-    let mut bar = EpochBar::new(config.runs, config.epochs);
-    let evaluation = evaluate_pairs(experiment, pairs, learned, config, done, &mut |event| {
-        unfinished.hear(&event);
-        bar.show(event);
-    })?;
-    Ok((evaluation, unfinished))
 }
 
 /// The flags as overrides of the configuration.
