@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
 use covmatch::engine::{DeviceChoice, set_threads};
-use covmatch::select::Selection;
+use covmatch::methods::Methods;
 use covmatch::shard::Shard;
 
 /// Distil an image-text dataset into a few hundred synthetic pairs by matching cross-covariance.
@@ -188,7 +188,8 @@ pub struct EvaluateArgs {
 #[derive(Debug, Args)]
 pub struct SelectArgs {
     /// How pairs are chosen: random, herding, k-center or forgetting
-    pub method: Selection,
+    #[arg(value_parser = selection)]
+    pub method: String,
     /// The experiment, a TOML file
     pub config: PathBuf,
     /// Folder, overrides, device and threads.
@@ -392,6 +393,12 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(0) | Err(_) => Err("give a whole number above 0".to_owned()),
         Ok(number) => Ok(number),
     }
+}
+
+/// The name of a method that selects real pairs.
+fn selection(name: &str) -> Result<String, String> {
+    let known = Methods::built_in();
+    known.selecting(name).map(|(method, _)| method.name.to_owned()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -9,8 +9,5 @@ pub mod encoders;
 pub mod evaluate;
 pub mod experts;
 pub mod inspect;
-mod models;
-mod report;
-mod results;
 pub mod select;
 pub mod train;

@@ -6,6 +6,7 @@ mod allocator;
 mod args;
 mod commands;
 mod console;
+mod experiment;
 mod network;
 mod progress;
 mod timing;

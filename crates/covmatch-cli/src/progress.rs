@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use covmatch::distill::{Event, Observer, Report};
+use covmatch::distill::{Event, Observer};
 use covmatch::evaluate::Progress;
+use covmatch::methods::{EpochDone, StepReport};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::progress;
@@ -84,9 +85,9 @@ impl StepBar {
         self.bar = Bar::new(0);
     }
 
-    fn step(&mut self, report: &dyn Report) {
-        let message = format!("{}  {:.2} s/step", report.summary(), report.seconds());
-        self.bar.show(report.step() + 1, self.total, &message);
+    fn step(&mut self, report: &StepReport) {
+        let message = format!("{}  {:.2} s/step", report.summary, report.total_seconds());
+        self.bar.show(report.step + 1, self.total, &message);
     }
 }
 
@@ -125,9 +126,15 @@ impl EpochBar {
         Self { bar: Bar::new(total), runs, total }
     }
 
+    /// Shows an epoch of the training that a selection looks at.
+    pub fn selecting(&mut self, EpochDone { epoch, epochs, loss }: EpochDone) {
+        self.show(Progress::Epoch { run: 0, epoch, epochs, loss });
+    }
+
     /// Shows what happened.
     pub fn show(&mut self, event: Progress) {
         match event {
+            Progress::Resumed { done } => self.bar.say(&format!("goes on after run {done} of {}", self.runs)),
             Progress::Epoch { run, epoch, epochs, loss } => {
                 let done = (run * epochs + epoch + 1) as u64;
                 let message = format!("run {} of {}  epoch {}  loss {loss:.3}", run + 1, self.runs, epoch + 1);

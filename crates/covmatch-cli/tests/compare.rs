@@ -81,7 +81,7 @@ fn a_comparison_that_is_killed_goes_on_to_the_same_table() {
     assert_eq!(before.len(), 4, "random and herding are there: {before:?}");
     kill_when(compare(&part, &[]), &part.join("covmatch-4/cost.json"));
     // With the first of three models trained and tested.
-    let runs = part.join("covmatch-4/runs.json");
+    let runs = part.join("covmatch-4/evaluation.unfinished.json");
     kill_when(compare(&part, &[]), &runs);
     let first: Value = serde_json::from_slice(&std::fs::read(&runs).unwrap()).unwrap();
     let text = String::from_utf8(succeed(compare(&part, &[])).stderr).unwrap();

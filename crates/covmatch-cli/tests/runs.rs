@@ -163,8 +163,16 @@ fn pairs_are_evaluated_with_a_table_a_card_and_json() {
     let json: serde_json::Value = serde_json::from_slice(&succeed(again).stdout).unwrap();
     assert_eq!(json["evaluation"]["runs"].as_array().unwrap().len(), 1);
     assert_eq!(json["config"]["image"]["size"], 48);
-    // What was measured in another setting is not the set's own result.
+    // What was measured in another setting is kept beside the set's own result.
     assert_eq!(std::fs::read_to_string(random.join("README.md")).unwrap(), card);
+    let own: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(random.join("evaluation.json")).unwrap()).unwrap();
+    assert_eq!(own["evaluation"]["runs"].as_array().unwrap().len(), 2);
+    assert_eq!((&own["differs"], &own["machine"]["device"]), (&serde_json::Value::Null, &"flex".into()));
+    let name = "evaluations/image.size=48,runs=1,train_text_encoder=false.json";
+    let other: serde_json::Value = serde_json::from_slice(&std::fs::read(random.join(name)).unwrap()).unwrap();
+    assert_eq!(other, json);
+    assert_eq!(other["differs"][0]["field"], "image.size");
 }
 
 #[test]
@@ -184,14 +192,14 @@ fn an_evaluation_that_is_killed_goes_on_after_the_last_model_that_was_tested() {
     let tested = |stderr: &[u8]| String::from_utf8_lossy(stderr).matches("IR@1").count();
     assert_eq!(tested(&whole.stderr), 3);
 
-    let unfinished = random.join("results.unfinished.json");
+    let unfinished = random.join("evaluations/epochs=40,runs=3.unfinished.json");
     kill_when(evaluate("3"), &unfinished);
     let again = succeed(evaluate("3"));
     let text = String::from_utf8_lossy(&again.stderr);
     assert!(text.contains("goes on after run"), "{text}");
     assert!(tested(&again.stderr) < 3, "{text}");
     assert_eq!(again.stdout, whole.stdout);
-    assert!(!unfinished.exists(), "results.json has its models");
+    assert!(!unfinished.exists(), "the result has its models");
 
     // Another evaluation does not take over its models.
     kill_when(evaluate("3"), &unfinished);
@@ -265,22 +273,22 @@ fn training_on_everything_prints_the_same_table_and_goes_on_if_it_is_killed() {
     let json: serde_json::Value = serde_json::from_slice(&whole.stdout).unwrap();
     assert_eq!(json["evaluation"]["last"]["mean"].as_array().unwrap().len(), 7, "{json}");
     assert!(json["evaluation"]["chosen"].is_object(), "{json}");
-    let result = |out: &str| std::fs::read(folder.path().join(out).join("results.json")).unwrap();
+    let result = |out: &str| std::fs::read(folder.path().join(out).join("evaluation.json")).unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&result("whole")).unwrap(), json);
 
-    let unfinished = folder.path().join("killed/results.unfinished.json");
+    let unfinished = folder.path().join("killed/evaluation.unfinished.json");
     kill_when(train("killed", &[]), &unfinished);
     let again = succeed(train("killed", &[]));
     let text = String::from_utf8_lossy(&again.stderr);
     assert!(text.contains("goes on after run"), "{text}");
     assert_eq!((again.stdout, result("killed")), (whole.stdout, result("whole")));
-    assert!(!unfinished.exists(), "results.json has its models");
+    assert!(!unfinished.exists(), "the result has its models");
 
     // The results of a set are of its pairs.
     std::fs::write(folder.path().join("whole/run.toml"), "").unwrap();
     let output = train("whole", &[]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.contains("already holds a run"), "{text}");
+    assert!(output.status.code() == Some(1) && text.contains("whole already holds a run"), "{text}");
 }
 
 #[test]

@@ -133,8 +133,8 @@ fn each_method_learns_pairs_that_can_be_evaluated() {
                 "trajectory.text=inputs",
                 "trajectory.rank=0",
                 "distill.units=absolute",
-                "distill.lr_img=0.01",
-                "distill.lr_txt=0.01",
+                "distill.lr_image=0.01",
+                "distill.lr_text=0.01",
             ],
         ),
     ] {

@@ -5,33 +5,36 @@
 
 mod compare;
 mod data;
+mod differ;
 mod distill;
+mod document;
 mod error;
+mod record;
 mod sections;
 mod select;
 mod trajectory;
 
+pub use compare::CompareConfig;
 pub(crate) use compare::FULL;
-pub use compare::{CompareConfig, Method};
 pub use data::DataConfig;
-pub use distill::{DistillConfig, Init, MethodName, OnlineConfig, OnlineUpdate, Target, Units};
+pub use differ::{Difference, differences};
+pub use distill::{DistillConfig, Init, Learn, OnlineConfig, OnlineUpdate, Units};
+pub use document::old_names;
 pub use error::ConfigError;
+pub use record::{Machine, Maker, RunRecord};
 pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
 pub use select::SelectConfig;
 pub use trajectory::{ExpertsConfig, TrajectoryConfig, Unroll};
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Seed;
 
-/// The file of a run with its configuration, which is written first.
-pub const RUN_FILE: &str = "run.toml";
-
 /// A whole experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Config {
     /// Decides everything that is random.
     #[serde(default)]
@@ -71,29 +74,13 @@ pub struct Config {
     pub compare: Option<CompareConfig>,
     /// What a run writes down about itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunInfo>,
-}
-
-/// What a run writes down about itself, in `run.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunInfo {
-    /// Version of covmatch that began it.
-    pub version: String,
-    /// Fingerprint of the dataset.
-    pub data_fingerprint: String,
+    pub run: Option<RunRecord>,
+    /// Sections of methods that are not part of this library; a method reads its own by [`Config::section`].
+    #[serde(flatten)]
+    pub own: toml::Table,
 }
 
 impl Config {
-    /// The experiment of the run in `folder`, with each of `overrides` set.
-    pub fn of_run(folder: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
-        let path = folder.join(RUN_FILE);
-        if !path.is_file() {
-            return Err(ConfigError::NoRun { path: folder.display().to_string() });
-        }
-        Self::read(&path, overrides)
-    }
-
     /// The experiment of the file at `path`, with each of `overrides` (`key=value`, dots between sections) set.
     pub fn read(path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
@@ -107,17 +94,23 @@ impl Config {
             path: name.to_owned(),
             cause: cause.to_string().trim_end().to_owned(),
         };
-        let config = if overrides.is_empty() {
+        let mut table: toml::Table = text.parse().map_err(|cause| invalid(&cause))?;
+        let outdated = document::rename(&mut table);
+        for pair in overrides {
+            document::set(&mut table, pair)?;
+        }
+        let config = match overrides.is_empty() && !outdated {
             // Parsed from the text, so that an error shows its line.
-            toml::from_str::<Config>(text).map_err(|cause| invalid(&cause))?
-        } else {
-            let mut table: toml::Table = text.parse().map_err(|cause| invalid(&cause))?;
-            for pair in overrides {
-                set(&mut table, pair)?;
-            }
-            table.try_into::<Config>().map_err(|cause| invalid(&cause))?
+            true => toml::from_str::<Config>(text).map_err(|cause| invalid(&cause))?,
+            false => table.try_into::<Config>().map_err(|cause| invalid(&cause))?,
         };
         config.checked(name)
+    }
+
+    /// The experiment that a file of JSON holds, under the field names of any version.
+    pub fn from_json(mut value: serde_json::Value) -> Result<Self, serde_json::Error> {
+        document::rename_in_json(&mut value);
+        serde_json::from_value(value)
     }
 
     /// The same experiment with each of `overrides` set; `name` is what errors call it.
@@ -133,10 +126,20 @@ impl Config {
         toml::to_string(self).map_err(|cause| ConfigError::Write { cause: cause.to_string() })
     }
 
-    /// The same without the version of the program that began the run: another version may go on with it.
-    pub fn without_version(&self) -> Self {
-        let run = self.run.clone().map(|run| RunInfo { version: String::new(), ..run });
-        Self { run, ..self.clone() }
+    /// What decides the results: all but the program, the machine and the comparison that an experiment belongs to.
+    pub fn decisive(&self) -> Self {
+        let run = self.run.as_ref().map(RunRecord::decisive);
+        Self { run, compare: None, ..self.clone() }
+    }
+
+    /// The section `name` of a method that is not part of this library; its default if the file has none.
+    pub fn section<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, ConfigError> {
+        let Some(section) = self.own.get(name) else { return Ok(T::default()) };
+        let wrong = |cause: toml::de::Error| ConfigError::Invalid {
+            path: format!("[{name}]"),
+            cause: cause.to_string().trim_end().to_owned(),
+        };
+        section.clone().try_into().map_err(wrong)
     }
 
     /// The seed of all random streams.
@@ -159,9 +162,16 @@ impl Config {
         apart.then(|| "distill.share_real_batch takes one batch for both: leave online.batch out".to_owned())
     }
 
+    /// A field outside of every section; what is left over must be sections of methods.
+    fn stray_field(&self) -> Option<String> {
+        let stray = self.own.iter().find(|(_, value)| !value.is_table());
+        stray.map(|(name, _)| format!("unknown field `{name}`: the fields outside of sections are `seed` alone"))
+    }
+
     /// The same experiment, if every value can be used; `name` is what errors call it.
     pub fn checked(self, name: &str) -> Result<Self, ConfigError> {
         let problems = [
+            self.stray_field(),
             self.data.problem(),
             self.image.problem(),
             self.head.problem(&self.image.encoder),
@@ -180,29 +190,6 @@ impl Config {
             None => Ok(self),
         }
     }
-}
-
-/// Sets one `key=value` in `table`.
-fn set(table: &mut toml::Table, pair: &str) -> Result<(), ConfigError> {
-    let wrong = |cause: String| ConfigError::Override { pair: pair.to_owned(), cause };
-    let (key, value) = pair.split_once('=').ok_or_else(|| wrong("it has no '='".to_owned()))?;
-    let (key, value) = (key.trim(), value.trim());
-    let mut names = key.split('.').collect::<Vec<_>>();
-    let last = names.pop().filter(|last| !last.is_empty()).ok_or_else(|| wrong("it names no field".to_owned()))?;
-    let mut section = table;
-    for name in names {
-        let entry = section.entry(name).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        section = entry.as_table_mut().ok_or_else(|| wrong(format!("'{name}' is a value, not a section")))?;
-    }
-    section.insert(last.to_owned(), value_of(value));
-    Ok(())
-}
-
-/// A TOML value, or the text itself where quotes were left out.
-fn value_of(text: &str) -> toml::Value {
-    let document = format!("value = {text}").parse::<toml::Table>();
-    let value = document.ok().and_then(|mut table| table.remove("value"));
-    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -258,10 +245,11 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let cases: [(&[&str], &str); 17] = [
+        let cases: [(&[&str], &str); 16] = [
             (&["distill.pair=200"], "pair"),
             (&["distill.pairs"], "no '='"),
             (&["seed.x=1"], "'seed' is a value"),
+            (&["sed=1"], "unknown field `sed`"),
             (&["distill.pairs=1"], "distill.pairs"),
             (&["distill.momentum=1.5"], "distill.momentum"),
             (&["online.batch=1"], "online.batch"),
@@ -271,10 +259,8 @@ mod tests {
             (&["distill.units=metres"], "metres"),
             (&["select.batch=1"], "select.batch"),
             (&["select.rates.momentum=2"], "select.rates.momentum"),
-            (&["compare.methods=[\"randon\"]"], "k-center"),
             (&["compare.pairs=[100, 1]"], "compare.pairs"),
             (&["compare.pairs=[100, 100]"], "100 twice"),
-            (&["compare.set.lorz-5=[]"], "'lorz-5'"),
             (&["compare.methods=[]", "compare.full=false"], "compare.methods"),
         ];
         for (overrides, word) in cases {
@@ -289,6 +275,36 @@ mod tests {
         let error = Config::parse("bad.toml", &SMALL.replace("[text]", "wieghts = 3\n[text]"), &[]).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("bad.toml") && text.contains("wieghts") && text.contains("line 7"), "{text}");
+    }
+
+    #[test]
+    fn a_name_of_an_earlier_version_is_read_as_that_of_this_one() {
+        let old = parse(&["distill.lr_img=0.5", "distill.lr_txt=0.25", "distill.distil=text", "distill.augment=false"]);
+        let new = parse(&["distill.lr_image=0.5", "distill.lr_text=0.25", "distill.learn=text", "data.augment=false"]);
+        assert_eq!(old.unwrap(), new.unwrap());
+        let file = SMALL.replace("[image]", "[distill]\nlr_img = 0.5\naugment = false\n[image]");
+        let read = |overrides: &[String]| Config::parse("old.toml", &file, overrides).unwrap();
+        assert_eq!((read(&[]).distill.lr_image, read(&[]).data.augment), (Some(0.5), false));
+        let changed = read(&["distill.lr_image=0.125".to_owned(), "data.augment=true".to_owned()]);
+        assert_eq!((changed.distill.lr_image, changed.data.augment), (Some(0.125), true));
+        assert!(!changed.to_toml().unwrap().contains("lr_img"));
+    }
+
+    #[test]
+    fn a_section_of_a_method_outside_of_this_library_is_kept_and_read_by_it() {
+        #[derive(Debug, Default, PartialEq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        struct Own {
+            draws: usize,
+        }
+        let config = parse(&["own.draws=3", "distill.method=own"]).unwrap();
+        assert_eq!(config.section::<Own>("own").unwrap(), Own { draws: 3 });
+        assert_eq!(config.section::<Own>("none").unwrap(), Own::default());
+        assert_eq!(Config::parse("again", &config.to_toml().unwrap(), &[]).unwrap(), config);
+        let json = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
+        let wrong = parse(&["own.drawz=3"]).unwrap().section::<Own>("own").unwrap_err().to_string();
+        assert!(wrong.contains("[own]") && wrong.contains("drawz"), "{wrong}");
     }
 
     #[test]

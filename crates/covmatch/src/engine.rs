@@ -4,9 +4,11 @@ mod device;
 mod memory;
 mod stream;
 mod threads;
+mod vector;
 
-pub use device::{DeviceChoice, DeviceError};
+pub use device::{DeviceChoice, DeviceError, device_name};
 pub use memory::{current_memory, peak_memory};
 pub(crate) use stream::fnv1a64;
 pub use stream::{Seed, Stream};
 pub use threads::{ThreadsError, set_threads, threads};
+pub use vector::vector_level;

@@ -2,22 +2,20 @@
 
 mod encode;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
 
-use crate::config::{Config, ConfigError, DataConfig, RUN_FILE, RunInfo};
+use crate::config::{Config, DataConfig, TextConfig};
 use crate::data::cache::{Cached, Fingerprint};
 use crate::data::decode::Limits;
 use crate::data::library::Library;
-use crate::data::loader::{Augment, DatasetPictures, Pictures, TrainLoader, TrainOptions};
+use crate::data::loader::{Ahead, Augment, Batch, DatasetPictures, Pictures, Prefetch, TrainLoader, TrainOptions};
 use crate::data::tokens::Tokenizer;
 use crate::data::transform::Transform;
 use crate::data::{DataError, Dataset, scenes, source};
 use crate::engine::{Seed, fnv1a64};
-use crate::files::{self, WriteError};
-use crate::model::{Model, ModelError, Pretrained};
+use crate::model::{EncoderSpec, Model, ModelError, Pretrained};
 
 /// Pictures of any origin, shared between loaders.
 pub type SharedPictures = Arc<dyn Pictures>;
@@ -31,18 +29,6 @@ pub enum ExperimentError {
     /// The encoders cannot be loaded.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The configuration cannot be written out.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The folder of a run cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// A folder already holds a run.
-    #[error("{path} already holds a run: resume it with `covmatch distill --resume {path}`, or choose another --out")]
-    Occupied {
-        /// The folder.
-        path: String,
-    },
 }
 
 impl From<crate::encoders::EncoderError> for ExperimentError {
@@ -68,35 +54,87 @@ pub struct Experiment {
     pub device: Device,
 }
 
+/// Opens experiments one after the other: what the next has in common with the last stays open.
+pub struct Opener {
+    device: Device,
+    data: Option<OpenData>,
+    pretrained: Option<(Encoders, Pretrained)>,
+}
+
+/// A dataset with its pictures, and the section that names it.
+struct OpenData {
+    config: DataConfig,
+    dataset: Arc<Dataset>,
+    pictures: SharedPictures,
+}
+
+/// What names pretrained encoders.
+type Encoders = (EncoderSpec, TextConfig);
+
+impl Opener {
+    /// Opens experiments on `device`.
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), data: None, pretrained: None }
+    }
+
+    /// The dataset of `config`.
+    pub fn dataset(&mut self, config: &DataConfig) -> Result<Arc<Dataset>, DataError> {
+        Ok(self.data(config)?.0)
+    }
+
+    /// Opens what `config` names.
+    pub fn open(&mut self, config: Config) -> Result<Experiment, ExperimentError> {
+        let (dataset, pictures) = self.data(&config.data)?;
+        let pretrained = self.pretrained(&config)?;
+        let transform = Transform::new(config.image.size, &config.image.normalization()?);
+        Ok(Experiment { config, dataset, pictures, pretrained, transform, device: self.device.clone() })
+    }
+
+    fn data(&mut self, config: &DataConfig) -> Result<(Arc<Dataset>, SharedPictures), DataError> {
+        if let Some(open) = self.data.as_ref().filter(|open| open.config == *config) {
+            return Ok((Arc::clone(&open.dataset), Arc::clone(&open.pictures)));
+        }
+        let (dataset, pictures) = open_data(config)?;
+        let open = OpenData { config: config.clone(), dataset: Arc::clone(&dataset), pictures: Arc::clone(&pictures) };
+        self.data = Some(open);
+        Ok((dataset, pictures))
+    }
+
+    fn pretrained(&mut self, config: &Config) -> Result<Pretrained, ModelError> {
+        let wanted = (config.image.spec(), config.text.clone());
+        if let Some((_, pretrained)) = self.pretrained.as_ref().filter(|(encoders, _)| *encoders == wanted) {
+            return Ok(pretrained.clone());
+        }
+        let (tokenizer, pooling) = (config.text.tokenizer.as_deref(), config.text.pooling.into());
+        let pretrained = Pretrained::load(&wanted.0, &config.text.spec(), pooling, tokenizer, &self.device)?;
+        self.pretrained = Some((wanted, pretrained.clone()));
+        Ok(pretrained)
+    }
+}
+
 impl Experiment {
     /// Opens what `config` names.
     pub fn open(config: Config, device: &Device) -> Result<Self, ExperimentError> {
-        let (dataset, pictures) = open_data(&config.data)?;
-        let pretrained = Pretrained::load(
-            &config.image.spec(),
-            &config.text.spec(),
-            config.text.pooling.into(),
-            config.text.tokenizer.as_deref(),
-            device,
-        )?;
-        let transform = Transform::new(config.image.size, &config.image.normalization()?);
-        Ok(Self { config, dataset, pictures, pretrained, transform, device: device.clone() })
+        Opener::new(device).open(config)
     }
 
-    /// Opens what `config` names for a run in the new folder `out`.
-    pub fn open_run(config: Config, out: &Path, device: &Device) -> Result<Self, ExperimentError> {
-        if out.join(RUN_FILE).exists() {
-            return Err(ExperimentError::Occupied { path: out.display().to_string() });
-        }
-        Self::open(config, device)?.begin_run(out)
+    /// A number that changes with the names, splits and captions of the dataset.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.dataset)
     }
 
-    /// The same experiment as a run in `out`: the folder is made and `run.toml` written.
-    pub fn begin_run(mut self, out: &Path) -> Result<Self, ExperimentError> {
-        self.config.run = Some(RunInfo::of(&self.dataset));
-        std::fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
-        files::write(&out.join(RUN_FILE), self.config.to_toml()?.as_bytes())?;
-        Ok(self)
+    /// The batches of an epoch of training for `purpose`, made ahead, augmented as the data says.
+    pub fn epoch(
+        &self,
+        seed: Seed,
+        purpose: &str,
+        batch: usize,
+        epoch: usize,
+    ) -> Result<impl Iterator<Item = Result<Batch, DataError>> + use<>, DataError> {
+        let loader = self.train_loader(seed, purpose, batch, self.config.data.augmentation())?;
+        let per_epoch = loader.batches_per_epoch();
+        let batches = Prefetch::new(Arc::new(loader), epoch as u64 * per_epoch, Ahead::default());
+        Ok(batches.take(per_epoch as usize))
     }
 
     /// The tokenizer of the text encoder.
@@ -130,15 +168,8 @@ impl Experiment {
     }
 }
 
-impl RunInfo {
-    /// What a run of this version on `dataset` writes down.
-    pub fn of(dataset: &Dataset) -> Self {
-        Self { version: env!("CARGO_PKG_VERSION").to_owned(), data_fingerprint: fingerprint(dataset) }
-    }
-}
-
 /// A number that changes with the names, splits and captions of `dataset`.
-fn fingerprint(dataset: &Dataset) -> String {
+pub(crate) fn fingerprint(dataset: &Dataset) -> String {
     let mut bytes = Vec::new();
     for image in &dataset.images {
         bytes.extend_from_slice(format!("{}\0{}\0", image.name, image.split).as_bytes());
@@ -150,7 +181,7 @@ fn fingerprint(dataset: &Dataset) -> String {
 }
 
 /// The dataset of `config` and what reads its pictures.
-pub(crate) fn open_data(config: &DataConfig) -> Result<(Arc<Dataset>, SharedPictures), DataError> {
+fn open_data(config: &DataConfig) -> Result<(Arc<Dataset>, SharedPictures), DataError> {
     let limits = Limits::default();
     let (dataset, library) = match config.scenes {
         Some(scenes) => {

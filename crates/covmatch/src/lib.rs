@@ -4,10 +4,12 @@
 //! modality means aligned, train both encoders.
 //!
 //! ```text
-//! pairs on disk -> data -> encoders -> distill -> distilled set on disk -> evaluate -> report
+//! data -> encoders -> model -> methods -> run_folder -> distill -> evaluate -> compare -> report
 //! ```
-//! Each arrow is one module. A [`config`] names an [`experiment`]; [`model`] joins two encoders with their heads.
+//! A module uses those to its left. A [`config`] names an [`experiment`]; [`model`] joins two encoders with their heads;
+//! [`methods`] has every way to make pairs and says how to add one.
 
+pub mod branches;
 pub mod compare;
 pub mod config;
 pub mod data;
@@ -19,11 +21,12 @@ pub mod evaluate;
 pub mod experiment;
 pub mod files;
 pub mod losses;
+pub mod methods;
 pub mod metrics;
 pub mod model;
 pub mod optimize;
 pub mod report;
-pub mod select;
+pub mod retrieval;
+pub mod run_folder;
 pub mod shard;
 pub mod tensor_file;
-pub mod trajectory;

@@ -8,9 +8,10 @@ use covmatch::config::Config;
 use covmatch::data::Split;
 use covmatch::data::loader::Augment;
 use covmatch::data::scenes::{Form, SceneConfig, SceneId, captions};
-use covmatch::distill::{Distillation, Method, StepReport};
 use covmatch::encoders::{Mode, TextEncoder};
 use covmatch::experiment::Experiment;
+use covmatch::methods::covmatch::CovMatch;
+use covmatch::methods::{Learner, StepReport, Synthetic};
 use covmatch::model::{Model, ModelError, ModelOptimizer, TrainRates};
 
 /// The demo's experiment, smaller.
@@ -120,10 +121,12 @@ fn other_encoders_have_no_built_in_weights() {
 
 /// All steps of a distillation; those before the first that fails.
 fn steps(overrides: &[&str]) -> Vec<StepReport> {
-    let mut distillation = Distillation::begin(experiment(overrides)).unwrap();
+    let experiment = experiment(overrides);
+    let all = experiment.config.distill.steps();
+    let mut learner = CovMatch::begin(experiment).unwrap();
     let mut steps = Vec::new();
-    while distillation.done() < distillation.experiment().config.distill.steps() {
-        match distillation.step() {
+    while learner.done() < all {
+        match learner.step() {
             Ok(step) => steps.push(step),
             Err(_) => break,
         }
@@ -131,8 +134,12 @@ fn steps(overrides: &[&str]) -> Vec<StepReport> {
     steps
 }
 
-fn mean(steps: &[StepReport], value: impl Fn(&StepReport) -> f32) -> f32 {
-    steps.iter().map(value).sum::<f32>() / steps.len() as f32
+fn mean(steps: &[StepReport], name: &str) -> f32 {
+    steps.iter().map(|step| value(step, name)).sum::<f32>() / steps.len() as f32
+}
+
+fn value(step: &StepReport, name: &str) -> f32 {
+    step.value(name).unwrap()
 }
 
 /// The losses of two rounds start alike, as each starts from the pretrained encoders: the second round's are lower.
@@ -141,19 +148,24 @@ fn relative_units_need_no_tuning_on_this_pair() {
     let steps = steps(&[]);
     assert_eq!(steps.len(), 24);
     let (first, second) = steps.split_at(12);
-    let (before, after) = (mean(first, |step| step.cov), mean(second, |step| step.cov));
+    let (before, after) = (mean(first, "cov"), mean(second, "cov"));
     assert!(after < 0.95 * before, "L_cov {before} -> {after}");
-    let (began, ended) = (first[0].rms_img, second[11].rms_img);
+    let (began, ended) = (value(&first[0], "rms_image"), value(&second[11], "rms_image"));
     assert!(ended < 2.0 * began && began < 2.0 * ended, "pixels' rms {began} -> {ended}");
+}
+
+/// The pixels that a learner starts from.
+fn pixels_before(experiment: &Experiment) -> burn::tensor::Tensor<5> {
+    Synthetic::init(experiment, &experiment.model(experiment.config.seed(), 0)).unwrap().inputs.pixels
 }
 
 /// The pixels after twenty steps, less those before.
 fn movement_in_twenty_steps() -> Vec<f64> {
     let experiment = experiment(&["distill.rounds=2", "distill.steps_per_round=10"]);
-    let before = covmatch::distill::initial_pairs(&experiment).unwrap().inputs.pixels;
-    let mut distillation = Distillation::begin(experiment).unwrap();
-    (0..20).for_each(|_| assert!(distillation.step().is_ok()));
-    let moved = distillation.synthetic().inputs.pixels.clone() - before;
+    let before = pixels_before(&experiment);
+    let mut learner = CovMatch::begin(experiment).unwrap();
+    (0..20).for_each(|_| assert!(learner.step().is_ok()));
+    let moved = learner.synthetic().inputs.pixels.clone() - before;
     moved.into_data().iter::<f32>().map(f64::from).collect()
 }
 
@@ -173,18 +185,18 @@ fn absolute_units_are_plain_rates() {
     eprintln!(
         "absolute units, rate 1: {} of 12 steps finite, L_cov {:.3e} -> {:.3e}, pixels' rms {:.2} -> {:.2}",
         steps.len(),
-        steps[0].cov,
-        last.cov,
-        steps[0].rms_img,
-        last.rms_img
+        value(&steps[0], "cov"),
+        value(last, "cov"),
+        value(&steps[0], "rms_image"),
+        value(last, "rms_image")
     );
-    assert!(steps.len() < 12 || last.rms_img > 10.0 * steps[0].rms_img, "{last:?}");
+    assert!(steps.len() < 12 || value(last, "rms_image") > 10.0 * value(&steps[0], "rms_image"), "{last:?}");
     let step = |rate: &str| {
-        let experiment = experiment(&["distill.units=absolute", &format!("distill.lr_img={rate}")]);
-        let before = covmatch::distill::initial_pairs(&experiment).unwrap().inputs.pixels;
-        let mut distillation = Distillation::begin(experiment).unwrap();
-        distillation.step().unwrap();
-        (distillation.synthetic().inputs.pixels.clone() - before).powi_scalar(2).mean().into_scalar::<f32>().sqrt()
+        let experiment = experiment(&["distill.units=absolute", &format!("distill.lr_image={rate}")]);
+        let before = pixels_before(&experiment);
+        let mut learner = CovMatch::begin(experiment).unwrap();
+        learner.step().unwrap();
+        (learner.synthetic().inputs.pixels.clone() - before).powi_scalar(2).mean().into_scalar::<f32>().sqrt()
     };
     let (small, large) = (step("1e-3"), step("1e-2"));
     assert!((large / small - 10.0).abs() < 0.5, "a step is the rate times the gradient: {small} {large}");

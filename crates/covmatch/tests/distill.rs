@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use covmatch::config::Config;
-use covmatch::distill::{DistillError, Event, Observer, Quiet, resume, run};
+use covmatch::distill::{DistillError, Event, Observer, Outcome, Quiet};
 use covmatch::distilled::DistilledSet;
 use covmatch::evaluate::{Run, evaluate_pairs};
 use covmatch::experiment::Experiment;
+use covmatch::methods::{MethodError, Methods, Synthetic, random, selection};
+use covmatch::run_folder::{Content, RunFolder};
 
 const VOCABULARY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/goldens/data_vocab.txt");
 
@@ -49,6 +51,19 @@ fn config(overrides: &[&str]) -> Config {
     Config::parse("test", &text, &overrides).unwrap()
 }
 
+/// Distils what `config` says into the new folder `out`.
+fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
+    let experiment = Experiment::open(config, device)?;
+    covmatch::distill::run(&Methods::built_in(), experiment, &RunFolder::new(out), observer)
+}
+
+/// Goes on with the run in `folder`.
+fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
+    let folder = RunFolder::new(folder);
+    let (config, _) = folder.require_learner()?;
+    covmatch::distill::resume(&Methods::built_in(), Experiment::open(config, device)?, &folder, observer)
+}
+
 fn distilled(folder: &Path) -> Vec<u8> {
     fs::read(folder.join("distilled.safetensors")).unwrap()
 }
@@ -80,8 +95,8 @@ impl Observer for Record {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Step(report) => {
-                self.steps.push(report.step());
-                self.losses.push(report.loss());
+                self.steps.push(report.step);
+                self.losses.push(report.loss);
             }
             Event::Warning(text) => self.warnings.push(text),
             _ => {}
@@ -164,10 +179,13 @@ fn a_damaged_checkpoint_is_left_out_for_the_one_before() {
 fn pairs_that_diverge_stop_with_the_state_before_saved() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
-    let changes = ["distill.units=absolute", "distill.lr_img=1e30", "distill.lr_txt=1e30"];
+    let changes = ["distill.units=absolute", "distill.lr_image=1e30", "distill.lr_text=1e30"];
     let error = run(config(&changes), &out, &Device::flex(), &mut Quiet).unwrap_err();
     match &error {
-        DistillError::NotFinite { step, .. } => assert!(*step > 0),
+        DistillError::Method(error) => match **error {
+            MethodError::NotFinite { step, .. } => assert!(step > 0),
+            ref other => panic!("{other:?}"),
+        },
         other => panic!("{other:?}"),
     }
     assert!(error.to_string().contains("smaller rates") && error.to_string().contains("1e30"), "{error}");
@@ -180,7 +198,7 @@ fn only_the_chosen_modality_is_learned() {
     let device = Device::flex();
     let learn = |target: &str| {
         let out = folder.path().join(target);
-        run(config(&[&format!("distill.distil={target}"), "distill.rounds=1"]), &out, &device, &mut Quiet).unwrap();
+        run(config(&[&format!("distill.learn={target}"), "distill.rounds=1"]), &out, &device, &mut Quiet).unwrap();
         let set = DistilledSet::load(&out, &device).unwrap();
         let vector = |data: burn::tensor::TensorData| data.iter::<f32>().collect::<Vec<_>>();
         (vector(set.pairs.pixels.into_data()), vector(set.pairs.text.into_data()))
@@ -201,7 +219,7 @@ fn every_form_of_online_update_and_init_runs() {
         &["online.update=none"],
         &["online.update=synthetic"],
         &["distill.init=noise"],
-        &["online.train_text_encoder=false", "distill.augment=false"],
+        &["online.train_text_encoder=false", "data.augment=false"],
         &["distill.steps_per_round=1", "head.depth=1"],
     ];
     let mut sets = Vec::new();
@@ -235,7 +253,7 @@ fn mistakes_around_a_run_are_named() {
     let out = folder.path().join("run");
     run(config(&["distill.rounds=1"]), &out, &device, &mut Quiet).unwrap();
     let again = run(config(&[]), &out, &device, &mut Quiet).unwrap_err();
-    assert!(again.to_string().contains("--resume"), "{again}");
+    assert!(again.to_string().contains("pairs that CovMatch learned"), "{again}");
     let nothing = resume(folder.path(), &device, &mut Quiet).unwrap_err();
     assert!(nothing.to_string().contains("run.toml"), "{nothing}");
     let changed = fs::read_to_string(out.join("run.toml")).unwrap().replace("train = 40", "train = 41");
@@ -247,14 +265,62 @@ fn mistakes_around_a_run_are_named() {
 }
 
 #[test]
+fn a_folder_knows_what_made_it_and_refuses_what_belongs_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (device, methods) = (Device::flex(), Methods::built_in());
+    let open = |overrides: &[&str]| Experiment::open(config(overrides), &device).unwrap();
+    let chosen = RunFolder::new(folder.path().join("chosen"));
+    let select = || covmatch::distill::select(&methods, "random", open(&[]), &chosen, &mut |_| {});
+    let pairs = select().unwrap();
+    assert_eq!(pairs.len(), 6);
+    let Content::Pairs(content) = Content::of(chosen.path()) else { panic!("no pairs") };
+    assert_eq!((content.maker.method.as_str(), content.maker.learns, content.made), ("random", false, true));
+    let machine = content.maker.machine;
+    assert_eq!((machine.device.as_str(), machine.threads), ("flex", covmatch::engine::threads()));
+    let card = fs::read_to_string(chosen.card()).unwrap();
+    assert!(card.contains("# 6 real image-text pairs") && card.contains("covmatch select random run.toml"), "{card}");
+
+    // Neither learning nor choosing begins over it, and there is nothing to go on with.
+    let before = fs::read(chosen.set()).unwrap();
+    for error in [
+        resume(chosen.path(), &device, &mut Quiet).unwrap_err(),
+        run(config(&[]), chosen.path(), &device, &mut Quiet).unwrap_err(),
+        select().unwrap_err(),
+    ] {
+        let text = error.to_string();
+        assert!(text.contains("pairs that Random chose") && text.contains("covmatch evaluate"), "{text}");
+    }
+    assert_eq!(fs::read(chosen.set()).unwrap(), before);
+
+    // A folder of version 0.1, which wrote neither its maker nor its cost.
+    let text = fs::read_to_string(chosen.config_file()).unwrap();
+    let old = text.split("[run.maker]").next().unwrap().to_owned();
+    fs::write(chosen.config_file(), old.replace("augment = true\n", "")).unwrap();
+    fs::remove_file(chosen.path().join("cost.json")).unwrap();
+    let Content::Pairs(content) = Content::of(chosen.path()) else { panic!("no pairs") };
+    assert_eq!((content.maker.title.as_str(), content.maker.learns, content.made), ("Random", false, true));
+    assert!(resume(chosen.path(), &device, &mut Quiet).unwrap_err().to_string().contains("pairs that Random chose"));
+}
+
+#[test]
+fn random_pairs_are_those_that_a_learner_starts_from() {
+    let device = Device::flex();
+    let experiment = Experiment::open(config(&["data.augment=false"]), &device).unwrap();
+    let captions = random::random(&experiment).unwrap();
+    let real = selection::real_pairs(&experiment, &captions).unwrap();
+    let start = Synthetic::init(&experiment, &experiment.model(experiment.config.seed(), 0)).unwrap();
+    let vector = |data: burn::tensor::TensorData| data.iter::<f32>().collect::<Vec<_>>();
+    assert_eq!(captions, start.captions);
+    assert_eq!(vector(real.pixels.into_data()), vector(start.inputs.pixels.into_data()));
+}
+
+#[test]
 fn an_evaluation_repeats_and_its_runs_differ() {
     let device = Device::flex();
     let experiment = Experiment::open(config(&[]), &device).unwrap();
-    let pairs = covmatch::distill::initial_pairs(&experiment).unwrap().inputs;
-    let after = |experiment: &Experiment, done: Vec<Run>| {
-        let config = experiment.config.evaluate;
-        evaluate_pairs(experiment, &pairs, None, &config, done, &mut |_| {}).unwrap()
-    };
+    let pairs = Synthetic::init(&experiment, &experiment.model(experiment.config.seed(), 0)).unwrap().inputs;
+    let after =
+        |experiment: &Experiment, done: Vec<Run>| evaluate_pairs(experiment, &pairs, None, done, &mut |_| {}).unwrap();
     let evaluate = |experiment: &Experiment| after(experiment, Vec::new());
     let (once, twice) = (evaluate(&experiment), evaluate(&experiment));
     assert_eq!(once, twice);

@@ -6,10 +6,11 @@ mod parity;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use covmatch::config::Target;
-use covmatch::distill::{Matched, Objective, PairRates, RealStatistics, Synthetic, match_pairs};
+use covmatch::config::Learn;
 use covmatch::encoders::Mode;
 use covmatch::losses::info_nce;
+use covmatch::methods::covmatch::{Matched, Objective, RealStatistics, match_pairs};
+use covmatch::methods::{PairRates, Synthetic};
 use covmatch::model::{Inputs, Model, ModelOptimizer, TrainRates};
 use covmatch_kernels::plain_ops;
 use parity::model::{Case, EFFICIENTNET_LITE0, NFNET_L0, batch};
@@ -47,21 +48,21 @@ impl State {
         let objective = Objective { rho: rho as f32, cov: 1.0, feat: lambda as f32 };
         let real = RealStatistics::new(&self.model, self.real(&format!("real.{step}"))).unwrap();
         let part = rows.map_or_else(|| self.synthetic.inputs.clone(), |rows| self.synthetic.inputs.select(rows));
-        match_pairs(&self.model, &real, part, objective, Target::Both).unwrap()
+        match_pairs(&self.model, &real, part, objective, Learn::Both).unwrap()
     }
 
-    /// A matching step and an online step. Returns `L_cov`, `L_feat_v`, `L_feat_l` and InfoNCE.
+    /// A matching step and an online step. Returns `L_cov`, `L_feat` of both modalities and InfoNCE.
     fn step(mut self, step: usize, rows: Option<&Tensor<1, Int>>, optimizer: &mut ModelOptimizer) -> (Self, [f64; 4]) {
-        let &[lr_img, lr_txt] = self.golden.get("pair_rates") else { panic!("two rates") };
-        let rates = PairRates { lr_img: lr_img as f32, lr_txt: lr_txt as f32, momentum: MOMENTUM };
-        let Matched { cov, feat_v, feat_l, gradients } = self.matched(step, rows);
+        let &[lr_image, lr_text] = self.golden.get("pair_rates") else { panic!("two rates") };
+        let rates = PairRates { lr_image: lr_image as f32, lr_text: lr_text as f32, momentum: MOMENTUM };
+        let Matched { cov, feat_image, feat_text, gradients } = self.matched(step, rows);
         self.synthetic = self.synthetic.step(gradients, rows, rates);
 
         let online = self.real(&format!("online.{step}"));
         let (model, loss) =
             self.model.train_step(online, TAU, TrainRates::default(), optimizer, &mut Mode::Eval).unwrap();
         self.model = model;
-        (self, [cov, feat_v, feat_l, loss].map(f64::from))
+        (self, [cov, feat_image, feat_text, loss].map(f64::from))
     }
 }
 
@@ -76,7 +77,8 @@ fn check_pairs<const D: usize>(golden: &Golden, kind: &str, name: &str, found: T
 }
 
 fn check_losses(what: &str, found: &[f64], expected: &[f64]) {
-    for (name, (found, expected)) in ["L_cov", "L_feat_v", "L_feat_l", "InfoNCE"].iter().zip(found.iter().zip(expected))
+    for (name, (found, expected)) in
+        ["L_cov", "L_feat_image", "L_feat_text", "InfoNCE"].iter().zip(found.iter().zip(expected))
     {
         close(&format!("{name} of {what}"), &[*found], &[*expected], TOLERANCE);
     }
@@ -84,8 +86,8 @@ fn check_losses(what: &str, found: &[f64], expected: &[f64]) {
 
 fn check_match(case: Case) {
     let state = State::new(case, "match");
-    let Matched { cov, feat_v, feat_l, gradients } = state.matched(0, None);
-    check_losses("the step", &[cov, feat_v, feat_l].map(f64::from), state.golden.get("losses"));
+    let Matched { cov, feat_image, feat_text, gradients } = state.matched(0, None);
+    check_losses("the step", &[cov, feat_image, feat_text].map(f64::from), state.golden.get("losses"));
     check_pairs(&state.golden, "grad", "pixels", gradients.pixels.unwrap());
     check_pairs(&state.golden, "grad", "text", gradients.text.unwrap());
 }

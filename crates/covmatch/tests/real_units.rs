@@ -10,8 +10,9 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use covmatch::config::Config;
-use covmatch::distill::{DistillError, Distillation, Method, StepReport};
 use covmatch::experiment::Experiment;
+use covmatch::methods::covmatch::CovMatch;
+use covmatch::methods::{Learner, MethodError, StepReport};
 use parity::weights_folder;
 
 /// Steps of a trial.
@@ -49,11 +50,12 @@ fn experiment(image: (&str, &Path), text: (&str, &Path), overrides: &[&str]) -> 
 }
 
 /// The steps of a trial, up to the first that fails.
-fn steps(experiment: Experiment) -> (Vec<StepReport>, Option<DistillError>) {
-    let mut distillation = Distillation::begin(experiment).unwrap();
+fn steps(experiment: Experiment) -> (Vec<StepReport>, Option<MethodError>) {
+    let all = experiment.config.distill.steps();
+    let mut learner = CovMatch::begin(experiment).unwrap();
     let mut reports = Vec::new();
-    while distillation.done() < distillation.experiment().config.distill.steps() {
-        match distillation.step() {
+    while learner.done() < all {
+        match learner.step() {
             Ok(report) => reports.push(report),
             Err(error) => return (reports, Some(error)),
         }
@@ -64,7 +66,8 @@ fn steps(experiment: Experiment) -> (Vec<StepReport>, Option<DistillError>) {
 /// `L_cov` over the first and over the last quarter of the steps.
 fn first_and_last(reports: &[StepReport]) -> (f32, f32) {
     let quarter = STEPS / 4;
-    let mean = |part: &[StepReport]| part.iter().map(|report| report.cov).sum::<f32>() / part.len() as f32;
+    let mean =
+        |part: &[StepReport]| part.iter().map(|report| report.value("cov").unwrap()).sum::<f32>() / part.len() as f32;
     (mean(&reports[..quarter]), mean(&reports[reports.len() - quarter..]))
 }
 
@@ -74,7 +77,10 @@ fn check_relative(image: &str, text: (&str, &[&str])) {
     let experiment = experiment((image, &image_weights), (text.0, &text_weights), &["online.update=none"]);
     let (reports, error) = steps(experiment);
     assert!(error.is_none(), "{image} + {}: {error:?}", text.0);
-    let ((first, last), rms) = (first_and_last(&reports), |at: usize| (reports[at].rms_img, reports[at].rms_txt));
+    let ((first, last), rms) = (first_and_last(&reports), |at: usize| {
+        let of = |name: &str| reports[at].value(name).unwrap();
+        (of("rms_image"), of("rms_text"))
+    });
     let grown = [rms(STEPS - 1).0 / rms(0).0, rms(STEPS - 1).1 / rms(0).1];
     println!("{image} + {}: L_cov {first:.4} -> {last:.4}, pairs grown by {grown:.3?}", text.0);
     assert!(last < 0.8 * first, "{image} + {}: L_cov {first} -> {last}", text.0);
@@ -105,10 +111,11 @@ fn the_paper_s_absolute_rates_wreck_pairs_of_other_encoders() {
     let (Some(image), Some(text)) = (weights_folder(&["efficientnet_lite0"]), weights_folder(&["minilm-l6"])) else {
         return;
     };
-    let changes = ["distill.units=absolute", "distill.lr_img=1.0", "distill.lr_txt=1.0", "distill.lambda=0.1"];
+    let changes = ["distill.units=absolute", "distill.lr_image=1.0", "distill.lr_text=1.0", "distill.lambda=0.1"];
     let experiment = experiment(("efficientnet_lite0", &image), ("minilm-l6", &text), &changes);
     let (reports, error) = steps(experiment);
-    let grown = reports.last().unwrap().rms_img / reports[0].rms_img;
+    let size = |report: &StepReport| report.value("rms_image").unwrap();
+    let grown = size(reports.last().unwrap()) / size(&reports[0]);
     println!("absolute rates: pixels grown by {grown} after {} steps, {error:?}", reports.len());
     assert!(error.is_some() || grown > 1.5, "{grown}");
 }

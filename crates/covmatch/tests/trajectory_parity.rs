@@ -7,10 +7,10 @@ mod parity;
 use burn::tensor::{Device, Tensor, TensorData};
 use covmatch::config::Unroll;
 use covmatch::losses::PairLoss;
+use covmatch::methods::trajectory::point::{point_of, trained_keys};
+use covmatch::methods::trajectory::student::Student;
+use covmatch::methods::trajectory::{Denominator, Factors, Followed, Pairs, Point, StudentStep, follow};
 use covmatch::model::{Branches, Inputs, Model, TextLevel};
-use covmatch::trajectory::point::{point_of, trained_keys};
-use covmatch::trajectory::student::Student;
-use covmatch::trajectory::{Denominator, Factors, Followed, Pairs, Point, StudentStep, follow};
 use parity::model::{Case, EFFICIENTNET_LITE0, NFNET_L0, batch};
 use parity::{Golden, sampled, uniform, values};
 

@@ -1,23 +1,27 @@
 //! `covmatch bench step`: how long one step of distillation takes, phase by phase, and how much memory.
 //!
 //! Encoders have generated weights, every token is attended to. Batches are generated beforehand, so the wait for data is that
-//! of handing them out; that of a real run is in its `metrics.jsonl`. The step is that of
-//! `covmatch distill`: real forward, synthetic forward and backward, update of the pairs, online InfoNCE step on a batch
-//! of its own with dropout on.
+//! of handing them out; that of a real run is in its `metrics.jsonl`. The step is [`CovMatch`]'s own, as `covmatch distill`
+//! takes it: real forward, synthetic forward and backward, update of the pairs, online InfoNCE step on a batch of its own
+//! with dropout on.
 
-use std::time::Instant;
+use std::sync::Arc;
 
-use anyhow::bail;
 use burn::tensor::{Device, Tensor};
-use covmatch::config::Target;
-use covmatch::distill::{Objective, PairRates, RealStatistics, Synthetic, match_pairs};
-use covmatch::encoders::projection::{Depth, Projection, ProjectionConfig};
+use covmatch::config::Config;
+use covmatch::data::Dataset;
+use covmatch::data::library::Library;
+use covmatch::data::loader::{Batch, DatasetPictures};
+use covmatch::data::tokens::{TokenBatch, Tokenizer};
+use covmatch::data::transform::Transform;
 use covmatch::encoders::text::{AnyTextEncoder, Pooling};
 use covmatch::encoders::weights::generated;
-use covmatch::encoders::{Mode, TextEncoder, image, text};
-use covmatch::engine::{Seed, peak_memory, set_threads, threads};
-use covmatch::losses::info_nce;
-use covmatch::model::{AnyVisualEncoder, Forwarded, Inputs, Model, ModelOptimizer, TextLevel, TrainRates};
+use covmatch::encoders::{image, text};
+use covmatch::engine::{peak_memory, set_threads, threads};
+use covmatch::experiment::Experiment;
+use covmatch::methods::covmatch::{CovMatch, CovMatchScale};
+use covmatch::methods::{Learner, RealBatches, StepReport, Synthetic};
+use covmatch::model::{AnyVisualEncoder, Inputs, Pretrained, TextLevel};
 use serde_json::{Value, json};
 
 use crate::args::BenchStepArgs;
@@ -30,11 +34,11 @@ pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
     set_threads(args.engine.threads)?;
     let device = args.engine.device.open()?;
     progress(&format!("{} + {} ...", args.image_encoder, args.text_encoder));
-    let mut bench = Bench::new(args, &device)?;
+    let mut learner = learner(args, &device)?;
     let flops = step_flops(args, &device)?;
     let measure = || {
-        let (phases, peak) = (bench.phases(args)?, peak_memory());
-        anyhow::Ok(Report { args, phases, flops, sgemm: sgemm_flops_per_second(&device)?, peak })
+        let (phases, peak) = (phases(&mut learner, args, &device)?, peak_memory());
+        anyhow::Ok(StepTiming { args, phases, flops, sgemm: sgemm_flops_per_second(&device)?, peak })
     };
     timing::report(args.report, measure)
 }
@@ -45,182 +49,111 @@ struct Phases {
     /// Until the batches are at hand.
     data: f64,
     real: f64,
+    /// With SGD on the pairs.
     synthetic: f64,
-    /// SGD on the pairs.
-    update: f64,
-    /// Forward and backward of the online step.
+    /// With SGD on the model.
     online: f64,
-    /// SGD on the model.
-    descent: f64,
 }
 
 impl Phases {
+    fn of(report: &StepReport) -> Self {
+        let of =
+            |name: &str| report.seconds.iter().find(|(phase, _)| *phase == name).map_or(0.0, |(_, seconds)| *seconds);
+        Self { data: of("data"), real: of("real"), synthetic: of("synthetic"), online: of("online") }
+    }
+
     fn median_of(steps: &[Phases]) -> Self {
         let of = |phase: fn(&Phases) -> f64| median(steps.iter().map(phase).collect());
-        Self {
-            data: of(|p| p.data),
-            real: of(|p| p.real),
-            synthetic: of(|p| p.synthetic),
-            update: of(|p| p.update),
-            online: of(|p| p.online),
-            descent: of(|p| p.descent),
-        }
+        Self { data: of(|p| p.data), real: of(|p| p.real), synthetic: of(|p| p.synthetic), online: of(|p| p.online) }
     }
 
     fn matching(&self) -> f64 {
-        self.real + self.synthetic + self.update
-    }
-
-    fn online_step(&self) -> f64 {
-        self.online + self.descent
+        self.real + self.synthetic
     }
 
     fn step(&self) -> f64 {
-        self.data + self.matching() + self.online_step()
+        self.data + self.matching() + self.online
     }
 }
 
-/// A model, its momentum, the pairs and the batches.
-struct Bench {
-    device: Device,
-    /// None only after a step that failed.
-    model: Option<Model>,
-    optimizer: ModelOptimizer,
-    synthetic: Synthetic,
-    real: Inputs,
-    online: Inputs,
+/// CovMatch on generated weights, whose batches are at hand.
+fn learner(args: &BenchStepArgs, device: &Device) -> anyhow::Result<CovMatch> {
+    let experiment = experiment(args, device)?;
+    let width = experiment.pretrained.text_width();
+    let inputs = Inputs {
+        pixels: uniform("synthetic.pixels", [args.synthetic, 3, 1, args.size, args.size], device),
+        text: uniform("synthetic.text", [args.synthetic, args.tokens, width], device),
+        mask: Tensor::ones([args.synthetic, args.tokens], device),
+        level: TextLevel::Inputs,
+    };
+    let synthetic = Synthetic { inputs, captions: Vec::new(), velocity: None };
+    let batches = ["real", "online"].map(|name| RealBatches::repeated(batch(name, args)));
+    Ok(CovMatch::with_batches(experiment, SCALE, synthetic, batches))
 }
 
-impl Bench {
-    fn new(args: &BenchStepArgs, device: &Device) -> anyhow::Result<Self> {
-        let visual = generated::fill(AnyVisualEncoder::new(&args.image_encoder, device)?);
-        let text = generated::fill(AnyTextEncoder::new(&args.text_encoder, Pooling::Cls, device)?);
-        let head = |inputs: usize, purpose: &str| {
-            let config = ProjectionConfig { inputs, width: args.width, depth: Depth::Two, dropout: 0.1 };
-            Projection::new(config, &mut Seed(0).stream(purpose, 0), device)
-        };
-        let model = Model {
-            image_head: Some(head(visual.feature_dim(), "head.image")),
-            text_head: head(text.feature_dim(), "head.text"),
-            visual,
-            text,
-        };
-        let width = model.text.feature_dim();
-        let inputs = |name: &str, n: usize| Inputs {
-            pixels: uniform(&format!("{name}.pixels"), [n, 3, 1, args.size, args.size], device),
-            text: uniform(&format!("{name}.text"), [n, args.tokens, width], device),
-            mask: Tensor::ones([n, args.tokens], device),
-            level: TextLevel::Inputs,
-        };
-        Ok(Self {
-            device: device.clone(),
-            synthetic: Synthetic { inputs: inputs("synthetic", args.synthetic), captions: Vec::new(), velocity: None },
-            real: inputs("real", args.real),
-            online: inputs("online", args.real),
-            optimizer: ModelOptimizer::default(),
-            model: Some(model),
-        })
-    }
-
-    /// The median seconds of the phases of `args.iterations` steps.
-    fn phases(&mut self, args: &BenchStepArgs) -> anyhow::Result<Phases> {
-        let mut steps = Vec::new();
-        for iteration in 0..args.warmup + args.iterations {
-            let phases = match args.share_real_batch {
-                true => self.shared_step(iteration as u64)?,
-                false => self.step(iteration as u64)?,
-            };
-            if iteration >= args.warmup {
-                steps.push(phases);
-            }
+/// The median seconds of the phases of `args.iterations` steps.
+fn phases(learner: &mut CovMatch, args: &BenchStepArgs, device: &Device) -> anyhow::Result<Phases> {
+    let mut steps = Vec::new();
+    for iteration in 0..args.warmup + args.iterations {
+        let report = learner.step()?;
+        device.sync()?;
+        if iteration >= args.warmup {
+            steps.push(Phases::of(&report));
         }
-        Ok(Phases::median_of(&steps))
     }
+    Ok(Phases::median_of(&steps))
+}
 
-    /// One step, as `covmatch distill` takes it.
-    fn step(&mut self, number: u64) -> anyhow::Result<Phases> {
-        let device = self.device.clone();
-        let mut clock = Clock::start(&device);
-        // Taken out, so that its weights are updated in place.
-        let Some(model) = self.model.take() else { bail!("an earlier step failed") };
-        let (real_batch, online_batch) = (self.real.clone(), self.online.clone());
-        let data = clock.lap()?;
-        let statistics = RealStatistics::new(&model, real_batch)?;
-        let real = clock.lap()?;
-        let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
-        let mut dropout = Seed(0).stream("online.dropout", number);
-        let forwarded = model.forward(online_batch, &mut Mode::Train(&mut dropout))?;
-        let (online, descent) = self.descend(forwarded, &mut clock)?;
-        Ok(Phases { data, real, synthetic, update, online, descent })
-    }
-
-    /// One step with `distill.share_real_batch`.
-    fn shared_step(&mut self, number: u64) -> anyhow::Result<Phases> {
-        let device = self.device.clone();
-        let mut clock = Clock::start(&device);
-        let Some(model) = self.model.take() else { bail!("an earlier step failed") };
-        let batch = self.online.clone();
-        let data = clock.lap()?;
-        let mut dropout = Seed(0).stream("online.dropout", number);
-        let forwarded = model.clone().forward(batch, &mut Mode::Train(&mut dropout))?;
-        let statistics = RealStatistics::of(forwarded.features(), forwarded.projected());
-        let real = clock.lap()?;
-        let (synthetic, update) = self.match_to(&model, &statistics, &mut clock)?;
-        drop(model);
-        let (online, descent) = self.descend(forwarded, &mut clock)?;
-        Ok(Phases { data, real, synthetic, update, online, descent })
-    }
-
-    /// Ends the online step. Returns the seconds since the last lap and those of SGD.
-    fn descend(&mut self, forwarded: Forwarded, clock: &mut Clock<'_>) -> anyhow::Result<(f64, f64)> {
-        let differentiated = forwarded.backward(|z| info_nce(z.image, z.text, TAU));
-        let online = clock.lap()?;
-        let (model, _) = differentiated.step(RATES.into(), &mut self.optimizer);
-        self.model = Some(model);
-        Ok((online, clock.lap()?))
-    }
-
-    /// Matches the pairs and moves them. Returns the seconds of both.
-    fn match_to(
-        &mut self,
-        model: &Model,
-        statistics: &RealStatistics,
-        clock: &mut Clock<'_>,
-    ) -> anyhow::Result<(f64, f64)> {
-        let objective = Objective { rho: 2.0, cov: 1.0, feat: 0.1 };
-        let pairs = self.synthetic.inputs.clone();
-        let matched = match_pairs(model, statistics, pairs, objective, Target::Both)?;
-        let synthetic = clock.lap()?;
-        let rates = PairRates { lr_img: 1e-9, lr_txt: 1e-9, momentum: 0.5 };
-        self.synthetic = self.synthetic.clone().step(matched.gradients, None, rates);
-        Ok((synthetic, clock.lap()?))
+/// A batch of generated pixels, whose captions have all their tokens.
+fn batch(name: &str, args: &BenchStepArgs) -> Batch {
+    let (n, l, shape) = (args.real, args.tokens, [args.real, 3, 1, args.size, args.size]);
+    let ids = (0..n * l).map(|at| (at % WORDS) as i64).collect();
+    Batch {
+        images: vec![0; n],
+        captions: vec![0; n],
+        shape,
+        pixels: generated::uniform(&format!("{name}.pixels"), shape.iter().product()),
+        tokens: TokenBatch { rows: n, length: l, ids, mask: vec![1.0; n * l] },
     }
 }
 
-const TAU: f32 = 0.07;
-
-/// Rates so small that nothing diverges.
-const RATES: TrainRates = TrainRates { lr_encoder: 1e-9, lr_head: 1e-9, momentum: 0.9, weight_decay: 5e-4 };
-
-/// Tells the time between laps, when everything asked for is computed.
-struct Clock<'a> {
-    device: &'a Device,
-    last: Instant,
+/// An experiment with the encoders of `args`; its data is never read.
+fn experiment(args: &BenchStepArgs, device: &Device) -> anyhow::Result<Experiment> {
+    let toml =
+        "[data.scenes]\n[image]\nencoder = ''\nweights = 'generated'\n[text]\nencoder = ''\nweights = 'generated'\n";
+    let overrides = [
+        format!("image.encoder={}", args.image_encoder),
+        format!("text.encoder={}", args.text_encoder),
+        format!("image.size={}", args.size),
+        format!("head.width={}", args.width),
+        format!("distill.pairs={}", args.synthetic),
+        format!("distill.real_batch={}", args.real),
+        format!("distill.share_real_batch={}", args.share_real_batch),
+        format!("distill.steps_per_round={}", u32::MAX), // no step is the last of its round
+        format!("online.rates.lr_encoder={RATE}"),
+        format!("online.rates.lr_head={RATE}"),
+    ];
+    let config = Config::parse("bench step", toml, &overrides)?;
+    let dataset = Arc::new(Dataset::default());
+    let pretrained = Pretrained {
+        visual: generated::fill(AnyVisualEncoder::new(&args.image_encoder, device)?),
+        text: generated::fill(AnyTextEncoder::new(&args.text_encoder, Pooling::Cls, device)?),
+        tokenizer: Arc::new(Tokenizer::from_vocabulary("no vocabulary", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")?),
+        device: device.clone(),
+    };
+    let transform = Transform::new(args.size, &config.image.normalization()?);
+    let pictures = Arc::new(DatasetPictures::new(Arc::clone(&dataset), Library::default()));
+    Ok(Experiment { config, dataset, pictures, pretrained, transform, device: device.clone() })
 }
 
-impl<'a> Clock<'a> {
-    fn start(device: &'a Device) -> Self {
-        Self { device, last: Instant::now() }
-    }
+/// Words that captions are made of: fewer than any vocabulary has.
+const WORDS: usize = 100;
 
-    /// Seconds since the last lap.
-    fn lap(&mut self) -> anyhow::Result<f64> {
-        self.device.sync()?;
-        let (now, last) = (Instant::now(), self.last);
-        self.last = now;
-        Ok((now - last).as_secs_f64())
-    }
-}
+/// A rate so small that nothing diverges.
+const RATE: f32 = 1e-9;
+
+/// Weights as in absolute units, and rates so small that nothing diverges.
+const SCALE: CovMatchScale = CovMatchScale { cov: 1.0, feat: 0.1, lr_image: RATE, lr_text: RATE };
 
 /// Floating-point operations of the encoders in a step, two for each multiply-add: a backward pass to the input costs as
 /// much as the forward pass, one to input and weights twice as much. Heads and losses are left out.
@@ -250,7 +183,7 @@ fn sgemm_flops_per_second(device: &Device) -> anyhow::Result<f64> {
 }
 
 /// What was measured.
-struct Report<'a> {
+struct StepTiming<'a> {
     args: &'a BenchStepArgs,
     phases: Phases,
     flops: f64,
@@ -258,22 +191,21 @@ struct Report<'a> {
     peak: Option<u64>,
 }
 
-impl Report<'_> {
+impl StepTiming<'_> {
     fn peak_mb(&self) -> Option<f64> {
         self.peak.map(|bytes| bytes as f64 / 1e6)
     }
 }
 
-impl Measured for Report<'_> {
+impl Measured for StepTiming<'_> {
     fn json(&self) -> Value {
         let BenchStepArgs { image_encoder, text_encoder, real, synthetic, size, tokens, width, .. } = self.args;
         let rate = self.flops / self.phases.step();
         json!({
             "image_encoder": image_encoder, "text_encoder": text_encoder, "real": real, "synthetic": synthetic,
             "size": size, "tokens": tokens, "width": width, "threads": threads(), "share_real_batch": self.args.share_real_batch,
-            "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online_step(),
-            "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "update_s": self.phases.update,
-            "descent_s": self.phases.descent, "data_s": self.phases.data,
+            "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online,
+            "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "data_s": self.phases.data,
             "gflops": rate / 1e9, "sgemm_gflops": self.sgemm / 1e9, "efficiency": rate / self.sgemm,
             "peak_mb": self.peak_mb(),
         })
@@ -287,10 +219,8 @@ impl Measured for Report<'_> {
             vec!["step".to_owned(), seconds(self.phases.step())],
             vec!["  waiting for data".to_owned(), seconds(self.phases.data)],
             vec!["  real batch, forward".to_owned(), seconds(self.phases.real)],
-            vec!["  synthetic pairs, forward and backward".to_owned(), seconds(self.phases.synthetic)],
-            vec!["  SGD on the pairs".to_owned(), seconds(self.phases.update)],
-            vec!["  online step, forward and backward".to_owned(), seconds(self.phases.online)],
-            vec!["  SGD on the model".to_owned(), seconds(self.phases.descent)],
+            vec!["  synthetic pairs, forward, backward and SGD".to_owned(), seconds(self.phases.synthetic)],
+            vec!["  online step, forward, backward and SGD".to_owned(), seconds(self.phases.online)],
             vec!["encoders' arithmetic".to_owned(), format!("{:.0} GFLOP/s", rate / 1e9)],
             vec!["  of a large matrix product's".to_owned(), format!("{:.0} %", 100.0 * rate / self.sgemm)],
         ];

@@ -4,46 +4,46 @@ use std::path::Path;
 
 use anyhow::Context;
 use burn::tensor::Device;
-use covmatch::compare::{Cell, Comparison, Plan, Stage, Watcher, Work, fill};
-use covmatch::config::Config;
-use covmatch::distill::{Observer, RunDir};
-use covmatch::distilled;
+use covmatch::compare::{Cell, Comparison, Plan, Stage, Watcher, fill};
+use covmatch::distill::Observer;
 use covmatch::evaluate::Progress;
+use covmatch::experiment::Opener;
+use covmatch::methods::{EpochDone, Method, Methods};
+use covmatch::report::write_run_report;
 use covmatch::shard::Shard;
 
-use super::report::{REPORT, write_report};
-use super::results::{Measured, ResultFile};
 use crate::args::CompareArgs;
 use crate::console::progress;
+use crate::experiment;
 use crate::progress::{EpochBar, StepBar};
 
 /// Fills the cells that are left, writes the table and prints it.
 pub fn run(args: &CompareArgs) -> anyhow::Result<String> {
     let device = args.run.experiment.engine.open()?;
-    let out = args.run.folder(&args.config, "");
-    let plan = Plan::new(&Config::read(&args.config, &args.run.experiment.set)?)?;
+    let (methods, out) = (Methods::built_in(), args.run.folder(&args.config, ""));
+    let plan = Plan::new(&methods, &experiment::read(&args.config, &args.run.experiment.set)?)?;
     let mut bars = Bars { steps: StepBar::new()?, epochs: None };
     let shard = args.shard.unwrap_or(Shard::ALL);
-    fill(&plan, shard, &out, &device, &mut bars)?;
+    fill(&methods, &plan, shard, &out, &device, &mut bars)?;
     drop(bars);
     let comparison = Comparison::collect(&plan, &out);
     comparison.save(&out)?;
-    write_reports(&plan, &comparison, &out, &device)?;
+    write_reports(&methods, &plan, &out, &device)?;
     match args.json {
         true => Ok(comparison.json()?),
         false => Ok(format!("{}\ntable:   {}/table.html\n", comparison.text(), out.display())),
     }
 }
 
-/// Writes the report of each set that was learned and evaluated, if it has none.
-fn write_reports(plan: &Plan, comparison: &Comparison, out: &Path, device: &Device) -> anyhow::Result<()> {
-    for (cell, entry) in plan.cells.iter().zip(&comparison.cells) {
-        let (folder, Some(evaluation)) = (out.join(&cell.name), entry.evaluation.clone()) else { continue };
-        let is_there = |name: &str| folder.join(name).is_file();
-        let learned = RunDir::new(&folder).metrics().is_file() && is_there(distilled::FILE);
-        if learned && !is_there(REPORT) {
-            let pairs = Some(ResultFile { evaluation, config: cell.config.evaluate });
-            write_report(&folder, &Measured { pairs, random: None }, device)
+/// Writes the report of each set that was learned, if it has none.
+fn write_reports(methods: &Methods, plan: &Plan, out: &Path, device: &Device) -> anyhow::Result<()> {
+    let mut opener = Opener::new(device);
+    for cell in &plan.cells {
+        let folder = cell.folder(out);
+        let learned = folder.metrics().is_file() && folder.set().is_file();
+        if learned && !folder.report().is_file() {
+            let experiment = opener.open(folder.config(&[])?)?;
+            write_run_report(methods, &folder, &experiment)
                 .with_context(|| format!("the table is complete, the report of {} is not", cell.name))?;
         }
     }
@@ -80,15 +80,24 @@ impl Watcher for Bars {
             bar.show(event);
         }
     }
+
+    fn selecting(&mut self, event: EpochDone) {
+        if let Some(bar) = &mut self.epochs {
+            bar.selecting(event);
+        }
+    }
 }
 
 /// Runs and epochs of the training in a stage of `cell`, if it has one.
 fn epochs(cell: &Cell, stage: Stage) -> Option<(usize, usize)> {
     let config = &cell.config;
-    match (stage, cell.work) {
-        (Stage::Evaluating, Work::Everything) => Some((config.train.runs, config.train.epochs)),
-        (Stage::Evaluating, _) => Some((config.evaluate.runs, config.evaluate.epochs)),
-        (Stage::Making | Stage::Resuming, Work::Select(selection)) => Some((1, selection.epochs(&config.select))),
+    match (stage, &cell.method) {
+        (Stage::Evaluating, None) => Some((config.train.runs, config.train.epochs)),
+        (Stage::Evaluating, Some(_)) => Some((config.evaluate.runs, config.evaluate.epochs)),
+        (Stage::Making | Stage::Resuming, method) => {
+            let selects = method.as_ref().and_then(Method::selecting)?;
+            Some((1, (selects.epochs)(config)))
+        }
         _ => None,
     }
 }

@@ -12,20 +12,20 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use burn::tensor::{Device, Tensor};
-use covmatch::config::Config;
+use covmatch::config::{Config, Machine};
 use covmatch::data::Split;
 use covmatch::distill;
 use covmatch::distilled::DistilledSet;
 use covmatch::engine::set_threads;
-use covmatch::evaluate::{Evaluation, Recalls, evaluate_pairs};
-use covmatch::experiment::Experiment;
+use covmatch::evaluate::{Evaluation, EvaluationFile, Kept, Progress, Recalls, evaluate_folder, evaluate_pairs};
+use covmatch::experiment::{Experiment, Opener};
 use covmatch::files;
+use covmatch::methods::{Methods, random, selection};
 use covmatch::model::Inputs;
-use covmatch::select::{self, Selection};
+use covmatch::report::{Table, write_run_report};
+use covmatch::run_folder::RunFolder;
 use serde_json::json;
 
-use super::report::{REPORT, write_report};
-use super::results::{Measured, ResultFile, results_table};
 use crate::args::DemoArgs;
 use crate::console::{duration, grouped, progress};
 use crate::progress::{EpochBar, StepBar};
@@ -48,17 +48,21 @@ const FOLDER: &str = "covmatch-demo";
 /// Tells that a folder was made by the demo; in the end it has the numbers.
 const MARK: &str = "demo.json";
 /// What else a demo leaves.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "run.toml",
     "metrics.jsonl",
     "metadata.jsonl",
     "README.md",
     "distilled.safetensors",
-    ResultFile::NAME,
-    ResultFile::RANDOM,
-    REPORT,
+    "cost.json",
+    "evaluation.json",
+    EvaluationFile::OF_RANDOM,
+    "report.html",
 ];
-const FOLDERS: [&str; 3] = ["checkpoints", "tensorboard", "images"];
+/// What a demo of version 0.1 left, and what an evaluation of the demo's pairs that was stopped leaves.
+const LEFT: [&str; 4] =
+    ["results.json", "results-random.json", "results.unfinished.json", "evaluation.unfinished.json"];
+const FOLDERS: [&str; 4] = ["checkpoints", "tensorboard", "images", "evaluations"];
 
 /// Runs the demo and prints its table; fails if any part did not do its work.
 pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
@@ -70,21 +74,28 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
     make_room(&out)?;
     let device = Device::flex();
 
+    let (methods, mut opener, folder) = (Methods::built_in(), Opener::new(&device), RunFolder::new(&out));
     progress(&format!("distilling {} pairs ...", config.distill.pairs));
     let mut bar = StepBar::new()?;
-    distill::run(config, &out, &device, &mut bar)?;
+    distill::run(&methods, opener.open(config)?, &folder, &mut bar)?;
     drop(bar);
     let distilled_in = start.elapsed().as_secs_f64();
 
-    let experiment = Experiment::open(Config::of_run(&out, &[])?, &device)?;
-    let pairs = Pairs { random: real_pairs(&experiment)?, covmatch: DistilledSet::load(&out, &device)?.pairs };
-    pairs.check()?;
+    let experiment = opener.open(folder.config(&[])?)?;
+    let random = real_pairs(&experiment)?;
+    check_learned(&random, &DistilledSet::load(&out, &device)?.pairs)?;
     let results = Results {
-        random: evaluate("Random", &experiment, &pairs.random)?,
-        covmatch: evaluate("CovMatch", &experiment, &pairs.covmatch)?,
+        random: evaluate("Random", &experiment, |progress| {
+            let evaluation = evaluate_pairs(&experiment, &random, None, Vec::new(), progress)?;
+            save_random(&out, &experiment, &evaluation)?;
+            Ok(evaluation)
+        })?,
+        covmatch: evaluate("CovMatch", &experiment, |progress| {
+            let Kept { file, .. } = evaluate_folder(&folder, experiment.clone(), progress)?;
+            Ok(file.evaluation)
+        })?,
     };
-    results.save(&out, &experiment)?;
-    write_report(&out, &Measured::load(&out)?, &device)?;
+    write_run_report(&methods, &folder, &experiment)?;
     let seconds = Seconds { distilled_in, total: start.elapsed().as_secs_f64() };
     files::write(&out.join(MARK), format!("{:#}\n", results.json(&seconds)).as_bytes())?;
     check_files(&out)?;
@@ -111,8 +122,7 @@ fn make_room(out: &Path) -> anyhow::Result<()> {
 
 /// Removes what a demo leaves, and nothing else.
 fn remove_demo(out: &Path) -> std::io::Result<()> {
-    let files = FILES.iter().chain([&ResultFile::UNFINISHED]); // an evaluation of the demo's pairs may have been stopped
-    for path in files.map(|name| out.join(name)).filter(|path| path.is_file()) {
+    for path in FILES.iter().chain(&LEFT).map(|name| out.join(name)).filter(|path| path.is_file()) {
         fs::remove_file(path)?;
     }
     for path in FOLDERS.iter().map(|name| out.join(name)).filter(|path| path.is_dir()) {
@@ -123,28 +133,33 @@ fn remove_demo(out: &Path) -> std::io::Result<()> {
 
 /// The real pairs that the distillation starts from, not augmented.
 fn real_pairs(experiment: &Experiment) -> anyhow::Result<Inputs> {
-    Ok(select::real_pairs(experiment, &Selection::Random.choose(experiment, &mut |_| {})?)?)
+    Ok(selection::real_pairs(experiment, &random::random(experiment)?)?)
 }
 
-fn evaluate(name: &str, experiment: &Experiment, pairs: &Inputs) -> anyhow::Result<Evaluation> {
-    let config = experiment.config.evaluate;
-    progress(&format!("training {} models on the {} pairs of {name} ...", config.runs, pairs.len()));
+/// What `measure` finds of the pairs of the method `name`, with a bar.
+fn evaluate(
+    name: &str,
+    experiment: &Experiment,
+    measure: impl FnOnce(&mut dyn FnMut(Progress)) -> anyhow::Result<Evaluation>,
+) -> anyhow::Result<Evaluation> {
+    let (config, pairs) = (experiment.config.evaluate, experiment.config.distill.pairs);
+    progress(&format!("training {} models on the {pairs} pairs of {name} ...", config.runs));
     let mut bar = EpochBar::new(config.runs, config.epochs);
-    Ok(evaluate_pairs(experiment, pairs, None, &config, Vec::new(), &mut |event| bar.show(event))?)
+    measure(&mut |event| bar.show(event))
 }
 
-/// What is compared.
-struct Pairs {
-    random: Inputs,
-    covmatch: Inputs,
+/// Keeps what was measured of the real pairs, for the report.
+fn save_random(out: &Path, experiment: &Experiment, evaluation: &Evaluation) -> anyhow::Result<()> {
+    let machine = Some(Machine::here(&experiment.device));
+    let (config, evaluation) = (experiment.config.clone(), evaluation.clone());
+    let file = EvaluationFile { config, differs: Vec::new(), machine, evaluation };
+    Ok(file.write(&out.join(EvaluationFile::OF_RANDOM))?)
 }
 
-impl Pairs {
-    /// Fails unless both modalities are finite and have been learned.
-    fn check(&self) -> anyhow::Result<()> {
-        moved("pixels", self.random.pixels.clone(), self.covmatch.pixels.clone())?;
-        moved("captions", self.random.text.clone(), self.covmatch.text.clone())
-    }
+/// Fails unless both modalities are finite and have been learned.
+fn check_learned(before: &Inputs, after: &Inputs) -> anyhow::Result<()> {
+    moved("pixels", before.pixels.clone(), after.pixels.clone())?;
+    moved("captions", before.text.clone(), after.text.clone())
 }
 
 fn moved<const D: usize>(what: &str, before: Tensor<D>, after: Tensor<D>) -> anyhow::Result<()> {
@@ -174,12 +189,6 @@ struct Results {
 }
 
 impl Results {
-    fn save(&self, out: &Path, experiment: &Experiment) -> anyhow::Result<()> {
-        let config = experiment.config.evaluate;
-        ResultFile { evaluation: self.covmatch.clone(), config }.save(out)?;
-        ResultFile { evaluation: self.random.clone(), config }.save_as(out, ResultFile::RANDOM)
-    }
-
     /// CovMatch's average recall as a multiple of Random's.
     fn ratio(&self) -> f64 {
         avg(&self.covmatch) / avg(&self.random)
@@ -212,7 +221,7 @@ impl Results {
             grouped(train.captions),
             grouped(test.images),
             self.covmatch.runs.len(),
-            results_table(&rows).text(),
+            Table::of_evaluations(&rows).text(),
             self.ratio(),
             duration(seconds.total),
             duration(seconds.distilled_in),
@@ -241,13 +250,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("demo");
         make_room(&out).unwrap();
-        for name in ["run.toml", ResultFile::UNFINISHED] {
+        for name in ["run.toml", "evaluation.unfinished.json"] {
             fs::write(out.join(name), "old").unwrap();
         }
         fs::write(out.join("mine.txt"), "mine").unwrap();
         fs::create_dir(out.join("images")).unwrap();
         make_room(&out).unwrap();
-        for name in ["run.toml", ResultFile::UNFINISHED, "images"] {
+        for name in ["run.toml", "evaluation.unfinished.json", "images"] {
             assert!(!out.join(name).exists(), "{name}");
         }
         assert_eq!(fs::read_to_string(out.join("mine.txt")).unwrap(), "mine");

@@ -1,50 +1,58 @@
 //! `covmatch evaluate`: train fresh models on the pairs of a folder, test them by retrieval.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use covmatch::config::Config;
-use covmatch::distilled::{self, DistilledSet};
-use covmatch::evaluate::{Evaluation, evaluate_pairs};
-use covmatch::experiment::Experiment;
-use covmatch::files;
-use serde_json::json;
+use anyhow::Context;
+use covmatch::config::Difference;
+use covmatch::evaluate::{Kept, evaluate_folder};
+use covmatch::experiment::Opener;
+use covmatch::methods::Methods;
+use covmatch::report::{Table, write_run_report};
+use covmatch::run_folder::RunFolder;
 
-use super::models::go_on;
-use super::report::write_report;
-use super::results::{Measured, ResultFile, results_table};
 use crate::args::EvaluateArgs;
+use crate::console::progress;
+use crate::progress::EpochBar;
 
 /// Evaluates the set and prints its table.
 pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
     let device = args.experiment.engine.open()?;
-    let config = Config::of_run(&args.folder, &overrides(args))?;
-    let set = DistilledSet::load(&args.folder, &device)?;
-    let experiment = Experiment::open(config, &device)?;
-    let pairs = set.pairs_for(&experiment)?;
-    let (config, learned) = (experiment.config.evaluate, set.learned.as_ref());
-    let (evaluation, unfinished) = go_on(&args.folder, &experiment, &config, |done, progress| {
-        evaluate_pairs(&experiment, &pairs, learned, &config, done, progress)
-    })?;
-    let own = own_encoders(&set, &experiment.config);
-    if own {
-        save(&args.folder, &experiment, &set, &evaluation)?;
-        if args.folder.join("metrics.jsonl").is_file() {
-            write_report(&args.folder, &Measured::load(&args.folder)?, &device)?; // a selection has no steps to report on
+    let (folder, mut opener) = (RunFolder::new(&args.folder), Opener::new(&device));
+    let (config, maker) = folder.require_pairs(&overrides(args))?;
+    let experiment = opener.open(config)?;
+    let (pairs, config) = (experiment.config.distill.pairs, experiment.config.evaluate);
+    let mut bar = EpochBar::new(config.runs, config.epochs);
+    let kept = evaluate_folder(&folder, experiment, &mut |event| bar.show(event))?;
+    drop(bar);
+    tell_of_another_protocol(&kept);
+    if folder.metrics().is_file() {
+        // A selection has no steps to report on.
+        write_run_report(&Methods::built_in(), &folder, &opener.open(folder.config(&[])?)?)?;
+    }
+    match args.json {
+        true => Ok(serde_json::to_string(&kept.file).context("the results have no form as JSON")? + "\n"),
+        false => {
+            let label = format!("{pairs} pairs, {}", maker.title);
+            Ok(Table::of_evaluations(&[(label, &kept.file.evaluation)]).text())
         }
     }
-    unfinished.finish();
-    let label = format!("{} pairs, {}", pairs.len(), set.about.method);
-    match args.json {
-        true => Ok(format!("{}\n", json!({ "config": experiment.config, "evaluation": evaluation }))),
-        false => Ok(results_table(&[(label, &evaluation)]).text()),
+}
+
+/// Says that the folder's own result is another one, and where this one is.
+fn tell_of_another_protocol(Kept { file, path }: &Kept) {
+    if !file.differs.is_empty() {
+        let changed = |Difference { field, first, second }: &Difference| format!("{field} is {second}, not {first}");
+        let changes: Vec<String> = file.differs.iter().map(changed).collect();
+        progress(&format!("not by the set's own protocol ({}): kept beside its result", changes.join("; ")));
     }
+    progress(&format!("results: {}", path.display()));
 }
 
 /// The flags as overrides of the configuration.
 fn overrides(args: &EvaluateArgs) -> Vec<String> {
     let mut set = args.experiment.set.clone();
     let mut put = |key: &str, value: Option<String>| set.extend(value.map(|value| format!("{key}={value}")));
-    let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     put("image.encoder", args.image_encoder.clone());
     put("image.weights", path(&args.image_weights));
     put("text.encoder", args.text_encoder.clone());
@@ -53,21 +61,4 @@ fn overrides(args: &EvaluateArgs) -> Vec<String> {
     put("evaluate.runs", args.runs.map(|runs| runs.to_string()));
     put("evaluate.train_text_encoder", args.frozen_text.then(|| "false".to_owned()));
     set
-}
-
-/// Whether the set is evaluated as it was made, and not with other encoders or settings.
-fn own_encoders(set: &DistilledSet, config: &Config) -> bool {
-    set.about.image_encoder == config.image.encoder
-        && set.about.text_encoder == config.text.encoder
-        && set.pairs.pixels.dims()[4] == config.image.size
-        && config.evaluate.train_text_encoder
-}
-
-/// Writes the results into the folder, and into its card.
-fn save(folder: &Path, experiment: &Experiment, set: &DistilledSet, evaluation: &Evaluation) -> anyhow::Result<()> {
-    ResultFile { evaluation: evaluation.clone(), config: experiment.config.evaluate }.save(folder)?;
-    let table = results_table(&[("these pairs".to_owned(), evaluation)]).markdown();
-    let card = distilled::card(set, &experiment.config, Some(&table));
-    files::write(&folder.join("README.md"), card.as_bytes())?;
-    Ok(())
 }

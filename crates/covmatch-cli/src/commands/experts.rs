@@ -1,18 +1,18 @@
 //! `covmatch experts`: the trajectories that MTT-VL and LoRS follow.
 
-use covmatch::config::Config;
 use covmatch::experiment::Experiment;
+use covmatch::methods::trajectory::experts::{Estimate, Experts};
 use covmatch::shard::Shard;
-use covmatch::trajectory::experts::{Estimate, Experts};
 
 use crate::args::ExpertsArgs;
 use crate::console::progress;
+use crate::experiment;
 use crate::progress::Bar;
 
 /// Trains the experts that are missing and says where they are.
 pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
     let device = args.experiment.engine.open()?;
-    let experiment = Experiment::open(Config::read(&args.config, &args.experiment.set)?, &device)?;
+    let experiment = Experiment::open(experiment::read(&args.config, &args.experiment.set)?, &device)?;
     let experts = Experts::open(experiment.clone())?;
     let shard = args.shard.unwrap_or(Shard::ALL);
     let config = &experiment.config.experts;

@@ -1,19 +1,26 @@
 //! `covmatch select`: real pairs in the folder of a distilled set.
 
-use covmatch::config::Config;
-use covmatch::select::select;
+use covmatch::distill::select;
+use covmatch::experiment::Experiment;
+use covmatch::methods::Methods;
+use covmatch::run_folder::RunFolder;
 
 use crate::args::SelectArgs;
+use crate::experiment;
 use crate::progress::EpochBar;
 
 /// Chooses the pairs and says where they are.
 pub fn run(args: &SelectArgs) -> anyhow::Result<String> {
     let device = args.run.experiment.engine.open()?;
-    let out = args.run.folder(&args.config, &format!("-{}", args.method.name()));
-    let config = Config::read(&args.config, &args.run.experiment.set)?;
-    let mut bar = EpochBar::new(1, args.method.epochs(&config.select));
-    let pairs = select(args.method, config, &out, &device, &mut |event| bar.show(event))?;
+    let methods = Methods::built_in();
+    let (method, selects) = methods.selecting(&args.method)?;
+    let folder = RunFolder::new(args.run.folder(&args.config, &format!("-{}", method.name)));
+    let config = experiment::read(&args.config, &args.run.experiment.set)?;
+    folder.require_free()?;
+    let mut bar = EpochBar::new(1, (selects.epochs)(&config));
+    let experiment = Experiment::open(config, &device)?;
+    let pairs = select(&methods, method.name, experiment, &folder, &mut |done| bar.selecting(done))?;
     drop(bar);
-    let folder = out.display();
-    Ok(format!("{} pairs: {folder}/distilled.safetensors\nnext: covmatch evaluate {folder}\n", pairs.len()))
+    let shown = folder.path().display();
+    Ok(format!("{} pairs: {shown}/distilled.safetensors\nnext: covmatch evaluate {shown}\n", pairs.len()))
 }

@@ -3,12 +3,12 @@
 use crate::config::ConfigError;
 use crate::data::DataError;
 use crate::distill::DistillError;
-use crate::distilled::AdaptError;
 use crate::evaluate::EvaluateError;
 use crate::experiment::ExperimentError;
 use crate::files::WriteError;
+use crate::methods::UnknownMethod;
 use crate::report::ReportError;
-use crate::tensor_file::TensorFileError;
+use crate::run_folder::FolderError;
 
 /// Why a comparison stops.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +28,12 @@ pub enum CompareError {
     /// The configuration of a cell cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The set of a cell cannot be read.
+    /// There is no such method.
     #[error(transparent)]
-    File(#[from] TensorFileError),
-    /// The set of a cell does not fit its experiment.
+    Unknown(#[from] UnknownMethod),
+    /// A folder belongs to something else.
     #[error(transparent)]
-    Adapt(#[from] AdaptError),
+    Folder(#[from] FolderError),
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),

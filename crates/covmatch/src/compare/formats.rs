@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::cell::Cost;
 use super::error::CompareError;
 use super::table::{Comparison, Entry};
 use crate::evaluate::{Recalls, Spread};
 use crate::files::{self, WriteError};
 use crate::report::Report;
 use crate::report::table::csv_line;
+use crate::run_folder::Cost;
 
 /// What a reader of the costs must know.
 const COSTS: &str = "What making each set took, its evaluation apart. The peak is the most memory that the process held, \

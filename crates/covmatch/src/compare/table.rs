@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::cell::Cost;
 use super::plan::{Cell, Plan};
 use crate::config::Config;
 use crate::evaluate::{Evaluation, Spread};
 use crate::report::{Block, Listing, Row, Table};
+use crate::run_folder::Cost;
 
 /// All cells, filled or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]

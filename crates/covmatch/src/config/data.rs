@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
+use crate::data::loader::Augment;
 use crate::data::scenes::SceneConfig;
 use crate::data::source::{Format, OnBad, SourceConfig, one_or_many};
 
@@ -30,6 +31,8 @@ pub struct DataConfig {
     pub cache_gb: f64,
     /// Frames of a clip; 1 reads pictures.
     pub frames: usize,
+    /// Whether real pictures are augmented wherever something is trained on them or matched to them.
+    pub augment: bool,
     /// The built-in dataset, instead of annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scenes: Option<SceneConfig>,
@@ -45,6 +48,7 @@ impl Default for DataConfig {
             cache: None,
             cache_gb: 20.0,
             frames: 1,
+            augment: true,
             scenes: None,
         }
     }
@@ -59,6 +63,11 @@ impl DataConfig {
             format: self.format,
             on_bad: self.on_bad,
         }
+    }
+
+    /// How real pictures are augmented.
+    pub fn augmentation(&self) -> Augment {
+        if self.augment { Augment::Protocol } else { Augment::None }
     }
 
     pub(super) fn problem(&self) -> Option<String> {

@@ -1,18 +1,19 @@
 //! `[distill]` and `[online]`: how the synthetic pairs are learned.
+//!
+//! Fields that mean something else to each method (rates, `lambda`) have no default here: a method fills in its own.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
 use super::sections::rates_problem;
-use crate::data::loader::Augment;
-use crate::model::TrainRates;
+use crate::model::{Branches, TrainRates};
 
 /// How the synthetic pairs are learned.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistillConfig {
-    /// How they are learned.
-    pub method: MethodName,
+    /// The method that learns them, by the name that it has among [`crate::methods::Methods`].
+    pub method: String,
     /// Synthetic pairs, `N`.
     pub pairs: usize,
     /// The real cross-covariance is matched times `rho`.
@@ -22,13 +23,13 @@ pub struct DistillConfig {
     pub lambda: Option<f32>,
     /// What learning rates and `lambda` are measured in.
     pub units: Units,
-    /// Learning rate of the pixels: the paper's 1.0 in absolute units; in relative units the first step's change
-    /// relative to the pixels.
+    /// Learning rate of the pixels: in absolute units that of the method's authors; in relative units the first step's
+    /// change relative to the pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lr_img: Option<f32>,
+    pub lr_image: Option<f32>,
     /// Learning rate of the embedded captions, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lr_txt: Option<f32>,
+    pub lr_text: Option<f32>,
     /// Momentum of both.
     pub momentum: f32,
     /// Times that the model starts again from its pretrained encoders.
@@ -45,37 +46,9 @@ pub struct DistillConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic_batch: Option<usize>,
     /// Which modality is learned; the other keeps its initial values.
-    pub distil: Target,
+    pub learn: Learn,
     /// Where the synthetic pairs start.
     pub init: Init,
-    /// Whether real pictures are augmented.
-    pub augment: bool,
-}
-
-/// A method that learns pairs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MethodName {
-    /// Cross-covariance matching.
-    #[default]
-    #[serde(rename = "covmatch")]
-    CovMatch,
-    /// Bi-trajectory matching.
-    #[serde(rename = "mtt-vl")]
-    MttVl,
-    /// Trajectory matching with a learned low-rank similarity.
-    #[serde(rename = "lors")]
-    Lors,
-}
-
-impl MethodName {
-    /// The name in configurations and files.
-    pub fn name(self) -> &'static str {
-        match self {
-            MethodName::CovMatch => "covmatch",
-            MethodName::MttVl => "mtt-vl",
-            MethodName::Lors => "lors",
-        }
-    }
 }
 
 /// What learning rates and `lambda` are measured in.
@@ -93,7 +66,7 @@ pub enum Units {
 /// Which modality is learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Target {
+pub enum Learn {
     /// Pixels and embedded captions.
     #[default]
     Both,
@@ -101,6 +74,18 @@ pub enum Target {
     Image,
     /// Embedded captions alone.
     Text,
+}
+
+impl Learn {
+    /// Whether pixels are learned.
+    pub fn image(self) -> bool {
+        self != Learn::Text
+    }
+
+    /// Whether embedded captions are learned.
+    pub fn text(self) -> bool {
+        self != Learn::Image
+    }
 }
 
 /// Where the synthetic pairs start.
@@ -117,22 +102,21 @@ pub enum Init {
 impl Default for DistillConfig {
     fn default() -> Self {
         Self {
-            method: MethodName::CovMatch,
+            method: "covmatch".to_owned(),
             pairs: 100,
             rho: 1.0,
             lambda: None,
             units: Units::Relative,
-            lr_img: None,
-            lr_txt: None,
+            lr_image: None,
+            lr_text: None,
             momentum: 0.5,
             rounds: 200,
             steps_per_round: 50,
             real_batch: 128,
             share_real_batch: false,
             synthetic_batch: None,
-            distil: Target::Both,
+            learn: Learn::Both,
             init: Init::Real,
-            augment: true,
         }
     }
 }
@@ -143,11 +127,6 @@ impl DistillConfig {
         self.rounds as u64 * self.steps_per_round as u64
     }
 
-    /// How real pictures are augmented.
-    pub fn augmentation(&self) -> Augment {
-        if self.augment { Augment::Protocol } else { Augment::None }
-    }
-
     /// Weight of `L_feat` against `L_cov`.
     pub fn lambda(&self) -> f32 {
         self.lambda.unwrap_or(match self.units {
@@ -156,24 +135,13 @@ impl DistillConfig {
         })
     }
 
-    /// Learning rate of the pixels.
-    pub fn lr_img(&self) -> f32 {
-        self.lr_img.unwrap_or_else(|| self.default_rate())
-    }
-
-    /// Learning rate of the embedded captions.
-    pub fn lr_txt(&self) -> f32 {
-        self.lr_txt.unwrap_or_else(|| self.default_rate())
-    }
-
-    /// In absolute units the rate of the method's authors, for 100 pairs and their encoders.
-    fn default_rate(&self) -> f32 {
-        match (self.units, self.method) {
-            (Units::Relative, _) => 0.015,
-            (Units::Absolute, MethodName::CovMatch) => 1.0,
-            (Units::Absolute, MethodName::MttVl) => 1000.0,
-            (Units::Absolute, MethodName::Lors) => 100.0,
-        }
+    /// Learning rates of pixels and captions; in absolute units those of the method's authors are `authors`.
+    pub fn rates(&self, authors: f32) -> Branches<f32> {
+        let default = match self.units {
+            Units::Relative => 0.015,
+            Units::Absolute => authors,
+        };
+        Branches { image: self.lr_image.unwrap_or(default), text: self.lr_text.unwrap_or(default) }
     }
 
     /// Synthetic pairs in a step.
@@ -184,6 +152,7 @@ impl DistillConfig {
     pub(super) fn problem(&self) -> Option<String> {
         let finite = |x: f32| x >= 0.0 && x.is_finite();
         let two = "at least 2, as a covariance needs two pairs";
+        let (lr_image, lr_text) = (self.lr_image.unwrap_or_default(), self.lr_text.unwrap_or_default());
         first([
             require(self.pairs >= 2, "distill.pairs", two, self.pairs),
             require(self.real_batch >= 2, "distill.real_batch", two, self.real_batch),
@@ -192,8 +161,8 @@ impl DistillConfig {
             require(self.steps_per_round > 0, "distill.steps_per_round", "at least 1", self.steps_per_round),
             require(finite(self.rho), "distill.rho", "0 or more", self.rho),
             require(finite(self.lambda()), "distill.lambda", "0 or more", self.lambda()),
-            require(finite(self.lr_img()), "distill.lr_img", "0 or more", self.lr_img()),
-            require(finite(self.lr_txt()), "distill.lr_txt", "0 or more", self.lr_txt()),
+            require(finite(lr_image), "distill.lr_image", "0 or more", lr_image),
+            require(finite(lr_text), "distill.lr_text", "0 or more", lr_text),
             require((0.0..1.0).contains(&self.momentum), "distill.momentum", "in [0, 1)", self.momentum),
         ])
     }

@@ -11,12 +11,6 @@ pub enum ConfigError {
         /// What the system says.
         cause: std::io::Error,
     },
-    /// A folder has no configuration.
-    #[error("{path} holds no run: it has no run.toml; name a folder that `covmatch distill` or `covmatch select` made")]
-    NoRun {
-        /// The folder.
-        path: String,
-    },
     /// The document is not TOML, has an unknown field or a value that cannot be used.
     #[error("{path}: {cause}")]
     Invalid {

@@ -1,4 +1,4 @@
-//! The checkpoints of a run: `RUN/checkpoints/step-00000150/`, with what the method saves in it.
+//! The checkpoints of a run: `RUN/checkpoints/step-00000150/`, with what the learner saves in it.
 //!
 //! A checkpoint is a folder that appears whole, under its final name, by one rename. The two newest are kept.
 
@@ -7,20 +7,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::DistillError;
-use super::method::Method;
 use crate::files::WriteError;
+use crate::methods::Learner;
 
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
 
-/// Saves the state of `method` in `folder`. Returns the checkpoint's folder.
-pub(super) fn save<M: Method>(folder: &Path, method: &M) -> Result<PathBuf, DistillError> {
-    let name = format!("step-{:08}", method.done());
+/// Saves the state of `learner` in `folder`. Returns the checkpoint's folder.
+pub(super) fn save(folder: &Path, learner: &dyn Learner) -> Result<PathBuf, DistillError> {
+    let name = format!("step-{:08}", learner.done());
     let (path, partial) = (folder.join(&name), folder.join(format!(".{name}.partial")));
     let io = |cause: io::Error| WriteError::new(&path, cause);
     let _ = fs::remove_dir_all(&partial); // what an earlier process left
     fs::create_dir_all(&partial).map_err(io)?;
-    method.save(&partial)?;
+    learner.save(&partial)?;
     let _ = fs::remove_dir_all(&path);
     fs::rename(&partial, &path).map_err(io)?;
     sync(folder);

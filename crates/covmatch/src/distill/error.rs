@@ -1,93 +1,45 @@
-//! Why a distillation stops.
+//! Why making pairs stops.
 
-use crate::config::{ConfigError, DistillConfig, Units};
+use crate::config::ConfigError;
 use crate::data::DataError;
-use crate::encoders::EncoderError;
-use crate::encoders::weights::WeightsError;
 use crate::experiment::ExperimentError;
 use crate::files::WriteError;
-use crate::model::ModelError;
-use crate::tensor_file::TensorFileError;
+use crate::methods::{MethodError, UnknownMethod};
+use crate::metrics::MetricsError;
+use crate::run_folder::FolderError;
 
-/// Why a distillation stops.
+/// Why making pairs stops.
 #[derive(Debug, thiserror::Error)]
 pub enum DistillError {
-    /// The data cannot be read.
+    /// The method cannot go on.
     #[error(transparent)]
-    Data(#[from] DataError),
-    /// An encoder refuses its input.
+    Method(Box<MethodError>),
+    /// There is no such method.
     #[error(transparent)]
-    Encoder(#[from] EncoderError),
-    /// The experiment cannot be opened.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    /// The model cannot be loaded.
-    #[error(transparent)]
-    Model(#[from] ModelError),
+    Unknown(#[from] UnknownMethod),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A checkpoint or a set cannot be read or written.
+    /// The folder belongs to something else.
     #[error(transparent)]
-    File(#[from] TensorFileError),
-    /// The weights of a checkpoint cannot be read or written.
+    Folder(#[from] FolderError),
+    /// The experiment cannot be opened.
     #[error(transparent)]
-    Weights(#[from] WeightsError),
+    Experiment(Box<ExperimentError>),
     /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// There are no experts to follow.
-    #[error(transparent)]
-    Experts(#[from] crate::trajectory::experts::ExpertsError),
     /// The metrics cannot be kept.
     #[error(transparent)]
-    Metrics(#[from] crate::metrics::MetricsError),
-    /// A loss or a gradient is not a finite number.
-    #[error(
-        "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \
-         smaller rates than distill.lr_img = {lr_img:?} and distill.lr_txt = {lr_txt:?}{}",
-        other_units(.units)
-    )]
-    NotFinite {
-        /// Which quantity.
-        what: &'static str,
-        /// The step.
-        step: u64,
-        /// Learning rate of the pixels.
-        lr_img: f32,
-        /// Learning rate of the embedded captions.
-        lr_txt: f32,
-        /// What the rates are measured in.
-        units: Units,
-    },
-    /// Gradients vanish where the rates are calibrated.
-    #[error(
-        "cannot calibrate learning rates: the gradient of the {what} is {rms} at the initial pairs; set \
-         units = \"absolute\" and the rates by hand, or check the encoder's weights"
-    )]
-    Calibration {
-        /// Pixels or captions.
-        what: &'static str,
-        /// Root mean square of the gradient.
-        rms: f32,
-    },
-    /// The training that a selection looks at does not go well.
-    #[error(
-        "the loss is not finite in epoch {epoch} of the training that the selection looks at: try smaller select.rates"
-    )]
-    WarmUp {
-        /// The epoch, from 0.
-        epoch: usize,
-    },
+    Metrics(#[from] MetricsError),
     /// A folder to resume from holds no usable checkpoint.
     #[error(
-        "{path} holds no checkpoint to resume from{cause}; start again with `covmatch distill CONFIG --out {path}`"
+        "{path} holds no checkpoint that can be read: start again with `covmatch distill {path}/run.toml --out \
+         ANOTHER_FOLDER`"
     )]
     NothingToResume {
         /// The folder.
         path: String,
-        /// What was found instead.
-        cause: String,
     },
     /// The data is not that of the run.
     #[error(
@@ -97,7 +49,7 @@ pub enum DistillError {
     OtherData {
         /// Fingerprint at the beginning.
         then: String,
-        /// Fingerprint now.
+        /// Fingerprint at the resumption.
         now: String,
     },
     /// The run was interrupted.
@@ -110,32 +62,20 @@ pub enum DistillError {
     },
 }
 
-impl DistillError {
-    /// `what` is not finite at `step` of a run with this configuration.
-    pub(crate) fn not_finite(what: &'static str, step: u64, config: &DistillConfig) -> Self {
-        Self::NotFinite { what, step, lr_img: config.lr_img(), lr_txt: config.lr_txt(), units: config.units }
+impl From<MethodError> for DistillError {
+    fn from(error: MethodError) -> Self {
+        DistillError::Method(Box::new(error))
     }
 }
 
-/// What else to try where rates are plain numbers.
-fn other_units(units: &Units) -> &'static str {
-    match units {
-        Units::Absolute => ", or distill.units = \"relative\"",
-        Units::Relative => "",
+impl From<ExperimentError> for DistillError {
+    fn from(error: ExperimentError) -> Self {
+        DistillError::Experiment(Box::new(error))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pairs_that_diverge_are_told_of_relative_units_only_where_they_are_not_used() {
-        let advice = |units| {
-            let config = DistillConfig { units, lr_img: Some(0.045), ..DistillConfig::default() };
-            DistillError::not_finite("the loss", 27, &config).to_string()
-        };
-        assert!(advice(Units::Relative).ends_with("distill.lr_img = 0.045 and distill.lr_txt = 0.015"));
-        assert!(advice(Units::Absolute).ends_with("distill.lr_txt = 1.0, or distill.units = \"relative\""));
+impl From<DataError> for DistillError {
+    fn from(error: DataError) -> Self {
+        MethodError::from(error).into()
     }
 }

@@ -1,36 +1,18 @@
-//! Learning a few synthetic pairs that stand for a dataset.
+//! The runner of methods: it makes the pairs of an experiment in a folder.
 //!
-//! [`run()`] drives any [`Method`] in a folder: checkpoints, metrics, the finished set. The methods are CovMatch
-//! ([`Distillation`], Algorithm 1 of the paper) and those of [`crate::trajectory`]. CovMatch is
-//!
-//! ```text
-//! for each round:                                  the model starts from its pretrained encoders, with new heads
-//!     for each of T steps:
-//!         match:  L = L_cov + lambda (L_feat_v + L_feat_l)     real and synthetic batch, dropout off
-//!                 pixels, text <- SGD step along dL            momentum is kept across rounds
-//!         train:  model <- SGD step of InfoNCE                 on another real batch, dropout on
-//! ```
-//! The model of a round is thrown away at its end, so its last training step is left out.
+//! [`run()`] drives a [`Learner`](crate::methods::Learner): checkpoints, metrics, the finished set; [`resume()`] goes on
+//! with a run that was broken off. [`select()`] writes the pairs that a selection chooses into the same kind of folder.
+//! Which method it is, [`Methods`](crate::methods::Methods) knows.
 
-mod calibration;
 mod checkpoint;
-mod distillation;
 mod error;
-pub(crate) mod finish;
-mod matching;
-mod method;
+mod metrics;
 mod observer;
 mod run;
-mod state;
-mod synthetic;
+mod select;
 
-pub use calibration::Scale;
-pub(crate) use calibration::rms;
-pub use distillation::{Distillation, PhaseSeconds, StepReport};
 pub use error::DistillError;
-pub use finish::{initial_pairs, read_metrics};
-pub use matching::{Matched, Objective, RealStatistics, match_pairs};
-pub use method::{Method, Report};
+pub use metrics::read_metrics;
 pub use observer::{Event, Observer, Quiet};
-pub use run::{Outcome, RunDir, resume, resume_method, run, run_method};
-pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity};
+pub use run::{Outcome, resume, run};
+pub use select::select;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::method::Report;
+use crate::methods::StepReport;
 
 /// Something that happened.
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum Event<'a> {
         constants: String,
     },
     /// A step is done.
-    Step(&'a dyn Report),
+    Step(&'a StepReport),
     /// A checkpoint is on the disk.
     Saved(&'a Path),
     /// Something that the user should know.

@@ -1,220 +1,186 @@
-//! A distillation in a folder: begun, interrupted, resumed, finished.
+//! A learner in a folder: begun, interrupted, resumed, finished.
 //!
-//! ```text
-//! RUN/run.toml            the configuration, written first
-//! RUN/checkpoints/        the two newest states
-//! RUN/metrics.jsonl       a line a step       RUN/tensorboard/   the same for TensorBoard
-//! ```
-//! and, at the end, the distilled set (see [`crate::distilled`]). A run that is killed at any moment and resumed ends in
-//! the same set: every step is a function of the state and of (seed, purpose, step).
+//! A run that is killed at any moment and resumed ends in the same pairs: every step is a function of the state and of
+//! (seed, purpose, step).
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use burn::tensor::Device;
-use serde::Serialize;
 
 use super::checkpoint;
-use super::distillation::Distillation;
 use super::error::DistillError;
-use super::finish::{finish, phase_seconds};
-use super::method::{Method, Report};
+use super::metrics::{Metrics, phase_seconds};
 use super::observer::{Event, Observer};
-use crate::config::{Config, MethodName, RUN_FILE, RunInfo};
+use crate::config::{DistillConfig, Machine, Maker, RunRecord};
+use crate::engine::peak_memory;
 use crate::experiment::Experiment;
-use crate::metrics::{EventFile, JsonLines, unix_time};
-use crate::trajectory::TrajectoryMatching;
-
-/// The files of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunDir(PathBuf);
-
-impl RunDir {
-    /// The run in `path`.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-
-    /// The folder.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// The configuration.
-    pub fn config(&self) -> PathBuf {
-        self.0.join(RUN_FILE)
-    }
-
-    /// The states.
-    pub fn checkpoints(&self) -> PathBuf {
-        self.0.join("checkpoints")
-    }
-
-    /// A line a step.
-    pub fn metrics(&self) -> PathBuf {
-        self.0.join("metrics.jsonl")
-    }
-
-    /// Event files.
-    pub fn tensorboard(&self) -> PathBuf {
-        self.0.join("tensorboard")
-    }
-}
+use crate::methods::trajectory::Experts;
+use crate::methods::{Learner, Learns, MethodError, Methods};
+use crate::run_folder::{Cost, Made, RunFolder, new_peak, write_set};
 
 /// What a finished run leaves.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Its folder.
-    pub folder: RunDir,
+    pub folder: RunFolder,
     /// Steps of the run.
     pub steps: u64,
-    /// Those of them that this process took.
-    pub taken: u64,
     /// Seconds of all its steps by phase, over all processes that took them.
     pub seconds: BTreeMap<String, f64>,
 }
 
-/// Distils what `config` says into the new folder `out`.
-pub fn run(config: Config, out: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    match config.distill.method {
-        MethodName::CovMatch => run_method::<Distillation>(config, out, device, observer),
-        MethodName::MttVl | MethodName::Lors => run_method::<TrajectoryMatching>(config, out, device, observer),
-    }
-}
-
-/// Distils by the method `M`, whatever `distill.method` says, into the new folder `out`.
-pub fn run_method<M: Method>(
-    config: Config,
-    out: &Path,
-    device: &Device,
+/// Learns the pairs of `experiment` by its method, `distill.method`, in `folder`, which holds no run yet.
+pub fn run(
+    methods: &Methods,
+    experiment: Experiment,
+    folder: &RunFolder,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, DistillError> {
-    let experiment = Experiment::open_run(config, out, device)?;
-    drive(M::begin(experiment)?, RunDir::new(out), observer)
+    let (method, learns) = methods.learning(&experiment.config.distill.method)?;
+    methods.check("the experiment", &experiment.config)?;
+    let maker = Maker::of(method.name, method.title, true, &experiment.device);
+    let experiment = folder.begin(experiment, maker.clone())?;
+    let before = peak_memory();
+    let learner = (learns.begin)(experiment.clone())?;
+    Run { experiment, maker, learns, folder, before }.drive(learner, observer)
 }
 
-/// Goes on with the run in `folder`, from its newest checkpoint.
-pub fn resume(folder: &Path, device: &Device, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    match config_of(&RunDir::new(folder))?.distill.method {
-        MethodName::CovMatch => resume_method::<Distillation>(folder, device, observer),
-        MethodName::MttVl | MethodName::Lors => resume_method::<TrajectoryMatching>(folder, device, observer),
-    }
-}
-
-/// Goes on with the run of the method `M` in `folder`, from its newest checkpoint.
-pub fn resume_method<M: Method>(
-    folder: &Path,
-    device: &Device,
+/// Goes on with the run in `folder`, on which `experiment` was opened, from its newest checkpoint.
+pub fn resume(
+    methods: &Methods,
+    experiment: Experiment,
+    folder: &RunFolder,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, DistillError> {
-    let folder = RunDir::new(folder);
-    let experiment = Experiment::open(config_of(&folder)?, device)?;
-    if let Some(RunInfo { data_fingerprint: then, .. }) = &experiment.config.run {
-        let RunInfo { data_fingerprint: now, .. } = RunInfo::of(&experiment.dataset);
+    let (_, maker) = folder.require_learner()?;
+    let (_, learns) = methods.learning(&maker.method)?;
+    if let Some(RunRecord { data_fingerprint: then, .. }) = &experiment.config.run {
+        let now = experiment.fingerprint();
         if *then != now {
             return Err(DistillError::OtherData { then: then.clone(), now });
         }
     }
-    drive(newest::<M>(&folder, &experiment, observer)?, folder, observer)
+    warn_of_another_machine(&experiment, observer);
+    let before = peak_memory();
+    let learner = newest(learns, folder, &experiment, observer)?;
+    Run { experiment, maker, learns, folder, before }.drive(learner, observer)
 }
 
-/// The configuration of the run in `folder`.
-fn config_of(folder: &RunDir) -> Result<Config, DistillError> {
-    if !folder.config().is_file() {
-        let cause = ": it has no run.toml".to_owned();
-        return Err(DistillError::NothingToResume { path: folder.path().display().to_string(), cause });
+/// Sums depend on threads and vector instructions: says so where they are not those of the run's beginning.
+fn warn_of_another_machine(experiment: &Experiment, observer: &mut dyn Observer) {
+    let maker = experiment.config.run.as_ref().and_then(|run| run.maker.as_ref());
+    let here = Machine::here(&experiment.device);
+    if let Some(Maker { machine, .. }) = maker.filter(|maker| maker.machine != here) {
+        let text = format!("the run began with {machine} and goes on with {here}: its last digits will be others");
+        observer.event(Event::Warning(text));
     }
-    Ok(Config::read(&folder.config(), &[])?)
 }
 
-/// The state of the newest checkpoint that can be read; the beginning, if there is none at all.
-fn newest<M: Method>(folder: &RunDir, experiment: &Experiment, observer: &mut dyn Observer) -> Result<M, DistillError> {
+/// The learner at the newest checkpoint that can be read; at its beginning, if there is none at all.
+fn newest(
+    learns: &Learns,
+    folder: &RunFolder,
+    experiment: &Experiment,
+    observer: &mut dyn Observer,
+) -> Result<Box<dyn Learner>, DistillError> {
     let found = checkpoint::list(&folder.checkpoints());
     for path in &found {
-        match M::load(path, experiment) {
-            Ok(method) => return Ok(method),
+        match (learns.resume)(experiment.clone(), path) {
+            Ok(learner) => return Ok(learner),
             Err(error) => observer.event(Event::Warning(format!("{} is left out: {error}", path.display()))),
         }
     }
-    if found.is_empty() {
-        return M::begin(experiment.clone());
+    match found.is_empty() {
+        true => Ok((learns.begin)(experiment.clone())?),
+        false => Err(DistillError::NothingToResume { path: folder.path().display().to_string() }),
     }
-    let cause = ": none of its checkpoints can be read".to_owned();
-    Err(DistillError::NothingToResume { path: folder.path().display().to_string(), cause })
 }
 
-/// Takes all steps that are left, then writes the set.
-fn drive<M: Method>(mut method: M, folder: RunDir, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
-    let config = method.experiment().config.distill;
-    let (total, steps_per_round) = (config.steps(), config.steps_per_round as u64);
-    let done = method.done();
-    let mut metrics = Metrics::open(&folder, done)?;
-    observer.event(Event::Started { done, total, steps_per_round, constants: method.constants() });
-    let mut said = None;
-    while method.done() < total {
-        let report = method.step().or_else(|error| save_and_fail(&folder, &method, observer, error))?;
-        metrics.write(&report)?;
-        observer.event(Event::Step(&report));
-        if let Some(text) = report.warning().filter(|text| said.as_ref() != Some(text)) {
-            observer.event(Event::Warning(text.clone()));
-            said = Some(text);
-        }
-        let stop = observer.stop();
-        if stop || method.done().is_multiple_of(steps_per_round) {
-            save(&folder, &method, observer)?;
-        }
-        if stop && method.done() < total {
-            let path = folder.path().display().to_string();
-            return Err(DistillError::Interrupted { step: method.done(), path });
-        }
-    }
-    finish(&folder, &method)?;
-    Ok(Outcome { steps: total, taken: total - done, seconds: phase_seconds(metrics.lines.path())?, folder })
+/// A run that has begun.
+struct Run<'a> {
+    experiment: Experiment,
+    maker: Maker,
+    learns: &'a Learns,
+    folder: &'a RunFolder,
+    /// The most memory that the process held before it.
+    before: Option<u64>,
 }
 
-fn save<M: Method>(folder: &RunDir, method: &M, observer: &mut dyn Observer) -> Result<(), DistillError> {
-    let path = checkpoint::save(&folder.checkpoints(), method)?;
-    observer.event(Event::Saved(&path));
-    Ok(())
-}
-
-/// Saves the state before the step that failed with `error`, which is then returned.
-fn save_and_fail<M: Method>(
-    folder: &RunDir,
-    method: &M,
-    observer: &mut dyn Observer,
-    error: DistillError,
-) -> Result<M::Report, DistillError> {
-    if let Err(also) = save(folder, method, observer) {
-        observer.event(Event::Warning(format!("the state could not be saved either: {also}")));
-    }
-    Err(error)
-}
-
-/// Both records of a run's steps.
-struct Metrics {
-    lines: JsonLines,
-    events: EventFile,
-}
-
-impl Metrics {
-    /// The records of the run in `folder` before step `done`.
-    fn open(folder: &RunDir, done: u64) -> Result<Self, DistillError> {
-        let before = |line: &serde_json::Value| line["step"].as_u64().is_some_and(|step| step < done);
-        let lines = JsonLines::resume(folder.metrics(), before)?;
-        let mut events = EventFile::create(folder.tensorboard())?;
-        if done > 0 {
-            events.restart(done as i64, unix_time())?;
-        }
-        Ok(Self { lines, events })
+impl Run<'_> {
+    /// Takes all steps that are left, then writes the set.
+    fn drive(&self, mut learner: Box<dyn Learner>, observer: &mut dyn Observer) -> Result<Outcome, DistillError> {
+        let config = &self.experiment.config.distill;
+        let (done, total) = (learner.done(), config.steps());
+        let mut metrics = Metrics::open(self.folder, done)?;
+        let (constants, steps_per_round) = (learner.constants(), config.steps_per_round as u64);
+        observer.event(Event::Started { done, total, steps_per_round, constants });
+        self.steps(&mut *learner, config, &mut metrics, observer)?;
+        self.finish(&*learner, learner.done() > done)
     }
 
-    fn write<R: Report + Serialize>(&mut self, report: &R) -> Result<(), DistillError> {
-        self.lines.write(report)?;
-        let now = unix_time();
-        for (tag, value) in report.curves() {
-            self.events.scalar(tag, report.step() as i64, value, now)?;
+    fn steps(
+        &self,
+        learner: &mut dyn Learner,
+        config: &DistillConfig,
+        metrics: &mut Metrics,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DistillError> {
+        let mut said = None;
+        while learner.done() < config.steps() {
+            let report = learner.step().or_else(|error| self.save_and_fail(learner, observer, error))?;
+            metrics.write(&report)?;
+            observer.event(Event::Step(&report));
+            if let Some(text) = report.warning.filter(|text| said.as_ref() != Some(text)) {
+                observer.event(Event::Warning(text.clone()));
+                said = Some(text);
+            }
+            let stop = observer.stop();
+            if stop || learner.done().is_multiple_of(config.steps_per_round as u64) {
+                self.save(learner, observer)?;
+            }
+            if stop && learner.done() < config.steps() {
+                let path = self.folder.path().display().to_string();
+                return Err(DistillError::Interrupted { step: learner.done(), path });
+            }
         }
-        Ok(self.events.scalar("seconds/step", report.step() as i64, report.seconds() as f32, now)?)
+        Ok(())
+    }
+
+    /// Writes the set and what it took; `took_steps` tells whether this process took any.
+    fn finish(&self, learner: &dyn Learner, took_steps: bool) -> Result<Outcome, DistillError> {
+        let synthetic = learner.synthetic();
+        let made = Made { pairs: synthetic.inputs.clone(), captions: &synthetic.captions, learned: learner.learned() };
+        write_set(self.folder, &self.experiment, &self.maker, learner.done(), made)?;
+        let peak_memory = if took_steps { new_peak(self.before) } else { None };
+        let (steps, seconds) = (learner.done(), phase_seconds(&self.folder.metrics())?);
+        let cost = Cost { peak_memory, ..Cost::new(steps, seconds.values().sum()) };
+        self.with_experts(cost)?.write(self.folder)?;
+        Ok(Outcome { steps, seconds, folder: self.folder.clone() })
+    }
+
+    /// `cost` with that of the experts, if the method follows any.
+    fn with_experts(&self, cost: Cost) -> Result<Cost, DistillError> {
+        if !self.learns.needs_experts {
+            return Ok(cost);
+        }
+        let (seconds, bytes) = Experts::open(self.experiment.clone())?.cost()?;
+        Ok(Cost { expert_seconds: Some(seconds), expert_bytes: Some(bytes), ..cost })
+    }
+
+    fn save(&self, learner: &dyn Learner, observer: &mut dyn Observer) -> Result<(), DistillError> {
+        let path = checkpoint::save(&self.folder.checkpoints(), learner)?;
+        observer.event(Event::Saved(&path));
+        Ok(())
+    }
+
+    /// Saves the state before the step that failed with `error`, which is then returned.
+    fn save_and_fail<T>(
+        &self,
+        learner: &dyn Learner,
+        observer: &mut dyn Observer,
+        error: MethodError,
+    ) -> Result<T, DistillError> {
+        if let Err(also) = self.save(learner, observer) {
+            observer.event(Event::Warning(format!("the state could not be saved either: {also}")));
+        }
+        Err(error.into())
     }
 }

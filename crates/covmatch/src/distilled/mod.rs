@@ -5,19 +5,13 @@
 //!                         MTT-VL and LoRS: text [N, d_l], similarity [N, N], syn_lr_img and syn_lr_txt
 //! images/0000.png ...     a view of the pictures, clipped to colours
 //! metadata.jsonl          for each pair: file_name, the caption it began with, the nearest train caption
-//! run.toml                the whole configuration, seed, fingerprint of the data, version
-//! README.md               a dataset card: how to load it, how it was made and evaluated
-//! metrics.jsonl           a line a step
-//! report.html             results, curves, pairs before and after
 //! ```
 //! With `metadata.jsonl` the folder is also an image folder as Hugging Face `datasets` reads it.
 
 mod adapt;
-mod card;
 mod pictures;
 
 pub use adapt::AdaptError;
-pub use card::card;
 pub use pictures::{file_name, picture, save_pictures};
 
 use std::path::Path;
@@ -25,9 +19,10 @@ use std::path::Path;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::branches::Branches;
 use crate::data::transform::{ChannelOrder, Normalization};
 use crate::losses::PairLoss;
-use crate::model::{Branches, Inputs, TextLevel};
+use crate::model::{Inputs, TextLevel};
 use crate::tensor_file::{TensorFile, TensorFileError};
 
 /// Name of the file with the tensors.

@@ -129,6 +129,14 @@ impl DeviceChoice {
     }
 }
 
+/// What `device` is called in the record of a run.
+pub fn device_name(device: &Device) -> String {
+    match *device == Device::flex() {
+        true => DeviceChoice::Flex.to_string(),
+        false => format!("{device:?}").to_lowercase(),
+    }
+}
+
 /// One small computation on `device`, read back.
 fn answer_of(device: &Device) -> Result<(), String> {
     let two = burn::tensor::Tensor::<1>::ones([1], device).mul_scalar(2.0);

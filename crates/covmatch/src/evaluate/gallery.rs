@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use burn::tensor::Tensor;
 
-use super::protocol::EvaluateError;
-use super::retrieval::{Recalls, recalls};
+use super::error::EvaluateError;
 use crate::data::Split;
 use crate::encoders::{Mode, TextEncoder};
 use crate::experiment::Experiment;
 use crate::losses::info_nce::normalize;
 use crate::model::Model;
+use crate::retrieval::{Recalls, recalls};
 
 /// Projected and normalised features of a split.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::protocol::{Progress, Run};
 use crate::config::Config;
@@ -20,7 +21,7 @@ pub struct Unfinished {
 }
 
 /// The file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct Tested {
     config: Config,
     runs: Vec<Run>,
@@ -29,7 +30,7 @@ struct Tested {
 impl Unfinished {
     /// What an evaluation with `config` left at `path`: nothing if there is no such file, or that of another experiment.
     pub fn open(path: PathBuf, config: &Config) -> Self {
-        let same = |there: &Tested| there.config.without_version() == config.without_version();
+        let same = |there: &Tested| there.config.decisive() == config.decisive();
         let none = || Tested { config: config.clone(), runs: Vec::new() };
         let tested = read(&path).filter(same).unwrap_or_else(none);
         Self { path, tested }
@@ -62,14 +63,16 @@ impl Unfinished {
 }
 
 fn read(path: &Path) -> Option<Tested> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    let mut file: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let config = Config::from_json(file["config"].take()).ok()?;
+    Some(Tested { config, runs: serde_json::from_value(file["runs"].take()).ok()? })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::config::RunInfo;
+    use crate::config::RunRecord;
     use crate::evaluate::Recalls;
 
     fn tested(level: f64) -> Progress {
@@ -82,7 +85,7 @@ mod tests {
         let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
                     [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
         let config = Config::parse("small.toml", text, &[format!("evaluate.epochs={epochs}")]).unwrap();
-        let run = RunInfo { version: version.to_owned(), data_fingerprint: "a".to_owned() };
+        let run = RunRecord { version: version.to_owned(), ..RunRecord::of_data("a".to_owned()) };
         Config { run: Some(run), ..config }
     }
 

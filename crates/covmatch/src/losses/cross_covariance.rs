@@ -20,14 +20,10 @@
 
 use burn::tensor::Tensor;
 
-/// Features of both modalities of the same `n` pairs.
-#[derive(Clone, Debug)]
-pub struct Features {
-    /// `H_v` `[n, d_v]`
-    pub image: Tensor<2>,
-    /// `H_l` `[n, d_l]`
-    pub text: Tensor<2>,
-}
+use crate::branches::Branches;
+
+/// Features of both modalities of the same `n` pairs: `H_v` `[n, d_v]` and `H_l` `[n, d_l]`.
+pub type Features = Branches<Tensor<2>>;
 
 /// `L_cov` and its gradients with respect to the synthetic features.
 #[derive(Clone, Debug)]

@@ -7,15 +7,16 @@
 //! ```
 //! `L_cov` looks at `h`, before the heads; `L_feat` and InfoNCE at `z`, after them.
 
-mod branches;
 pub(crate) mod built_in;
 mod pretrained;
+mod trainer;
 mod training;
 mod visual;
 
-pub use branches::Branches;
+pub use crate::branches::Branches;
 pub use pretrained::{EncoderSpec, ModelError, Pretrained, Weights};
-pub use training::{Differentiated, Forwarded, ModelOptimizer, PartRates, TrainRates, Trained};
+pub use trainer::{Example, Seen, Trainer};
+pub use training::{Differentiated, Forwarded, ModelOptimizer, PartRates, TrainRates};
 pub use visual::{AnyVisualEncoder, VisualInfo};
 
 use burn::module::Module;

@@ -9,7 +9,6 @@ use super::{Branches, Inputs, Model};
 use crate::encoders::{EncoderError, Mode};
 use crate::losses::cross_covariance::Features;
 use crate::losses::info_nce;
-use crate::losses::info_nce::logits;
 use crate::optimize::{Sgd, SgdRates};
 
 /// Rates of the encoders and of the heads. The defaults are the paper's.
@@ -108,17 +107,6 @@ impl ModelOptimizer {
     }
 }
 
-/// A model after a step, and what the step saw before it.
-#[derive(Clone, Debug)]
-pub struct Trained {
-    /// The model after the step.
-    pub model: Model,
-    /// The loss before it.
-    pub loss: f32,
-    /// The similarities before it, over tau, `[n, n]`: images down, captions across.
-    pub logits: Tensor<2>,
-}
-
 impl Model {
     /// One step of InfoNCE at temperature `tau` on `inputs`. Returns the model and the loss before the step.
     ///
@@ -132,21 +120,6 @@ impl Model {
         mode: &mut Mode,
     ) -> Result<(Self, f32), EncoderError> {
         self.descend(inputs, rates.into(), optimizer, mode, |z| info_nce(z.image, z.text, tau))
-    }
-
-    /// [`Model::train_step`] that also shows the similarities which the loss was computed from.
-    pub fn watched_step(
-        self,
-        inputs: Inputs,
-        tau: f32,
-        rates: impl Into<PartRates>,
-        optimizer: &mut ModelOptimizer,
-        mode: &mut Mode,
-    ) -> Result<Trained, EncoderError> {
-        let forwarded = self.forward(inputs, mode)?;
-        let z = forwarded.projected();
-        let (model, loss) = forwarded.descend(rates.into(), optimizer, |z| info_nce(z.image, z.text, tau));
-        Ok(Trained { model, loss, logits: logits(z.image, z.text, tau) })
     }
 
     /// One step along `loss`, a function of the projected features of `inputs`, as [`train_step`](Self::train_step).
@@ -181,14 +154,12 @@ pub struct Forwarded {
 impl Forwarded {
     /// The values of `h`, `[n, d]`.
     pub fn features(&self) -> Features {
-        let Features { image, text } = self.features.clone();
-        Features { image: image.inner(), text: text.inner() }
+        self.features.clone().map(Tensor::inner)
     }
 
     /// The values of `z`, `[n, z]`.
     pub fn projected(&self) -> Features {
-        let Features { image, text } = self.projected.clone();
-        Features { image: image.inner(), text: text.inner() }
+        self.projected.clone().map(Tensor::inner)
     }
 
     /// The model after a step along `loss`, a function of `z`, and the loss before it.

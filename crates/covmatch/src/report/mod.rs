@@ -24,6 +24,7 @@ mod grid;
 mod html;
 mod listing;
 mod plot;
+mod run;
 mod smooth;
 pub(crate) mod table;
 mod ticks;
@@ -32,6 +33,7 @@ pub use grid::PairView;
 pub use html::{Block, Figure, Report};
 pub use listing::Listing;
 pub use plot::{Curve, Scale, plot_svg};
+pub use run::write_run_report;
 pub use table::{Cell, Row, Table};
 
 /// Why a report cannot be had.
@@ -46,4 +48,30 @@ pub enum ReportError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// A file of the run cannot be read.
+    #[error("cannot read {path}: {cause}; make the run again, or evaluate it in the folder that it was made in")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system or the reader says.
+        cause: std::io::Error,
+    },
+    /// The pairs cannot be read.
+    #[error(transparent)]
+    Set(#[from] crate::tensor_file::TensorFileError),
+    /// The metrics cannot be read.
+    #[error(transparent)]
+    Metrics(#[from] crate::metrics::MetricsError),
+    /// The pairs that the run began with cannot be made again.
+    #[error(transparent)]
+    Method(Box<crate::methods::MethodError>),
+    /// The configuration cannot be written out.
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+}
+
+impl From<crate::methods::MethodError> for ReportError {
+    fn from(error: crate::methods::MethodError) -> Self {
+        ReportError::Method(Box::new(error))
+    }
 }

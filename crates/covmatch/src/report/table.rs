@@ -4,7 +4,7 @@
 //! same are marked the same; a column with a single value has no best.
 
 use super::embed::escape;
-use crate::evaluate::{Recalls, Spread};
+use crate::evaluate::{Evaluation, Recalls, Spread};
 
 pub(super) const MISSING: &str = "–";
 
@@ -58,6 +58,18 @@ impl Table {
     /// The table of recalls.
     pub fn of_recalls(rows: Vec<Row>) -> Self {
         Self { columns: Recalls::NAMES.map(str::to_owned).to_vec(), rows }
+    }
+
+    /// The table of labelled evaluations: last epoch, and the epoch chosen on the validation split where there is one.
+    pub fn of_evaluations(evaluations: &[(String, &Evaluation)]) -> Self {
+        let mut rows = Vec::new();
+        for (label, evaluation) in evaluations {
+            rows.push(Row::of(label, Some(&evaluation.last)));
+            if let Some(chosen) = &evaluation.chosen {
+                rows.push(Row::of(format!("{label}, epoch chosen on val"), Some(chosen)));
+            }
+        }
+        Self::of_recalls(rows)
     }
 
     /// For a terminal: aligned at the decimal points, one row a line.
