@@ -3,7 +3,7 @@
 //! With logits `s_ij = cos(z_v_i, z_l_j) / tau`, targets `S` and `p = sigmoid(s)`:
 //!
 //! ```text
-//! infonce       -1/2 mean_i sum_j S_ij (log softmax_j(s_i.) + log softmax_j(s_.i)^T)      S = I: plain InfoNCE
+//! infonce       -1/(2n) sum_ij S_ij (log softmax_j(s_i.) + log softmax_i(s_.j))      S = I: plain InfoNCE
 //! bce           mean_ij (-S_ij log p_ij - (1 - S_ij) log(1 - p_ij))
 //! weighted-bce  l_ij = -S_ij log(p_ij + e) - (1 - S_ij) log(1 - p_ij + e),  e = 1e-6
 //!               1/2 (mean of l over S_ij > 1/2 + mean of l over the others)
@@ -51,8 +51,8 @@ pub fn own_captions(n: usize, device: &Device) -> Tensor<2> {
 
 fn info_nce(logits: Tensor<2>, target: Tensor<2>) -> Tensor<1> {
     let n = logits.dims()[0] as f32;
-    let rows = log_softmax(logits.clone(), 1) * target.clone();
-    let columns = log_softmax(logits.transpose(), 1) * target;
+    let rows = log_softmax(logits.clone(), 1) * target.clone(); // captions of a picture
+    let columns = log_softmax(logits.transpose(), 1) * target.transpose(); // pictures of a caption
     (rows.sum() + columns.sum()).div_scalar(-2.0 * n)
 }
 
@@ -114,9 +114,27 @@ mod tests {
         assert!((of(PairLoss::InfoNce, own_captions(3, &Device::flex())) - plain).abs() < 1e-6);
     }
 
+    /// A target that is not symmetric.
+    const TARGET: [[f64; 3]; 3] = [[1.2, 0.1, -0.2], [0.4, 0.8, 0.6], [0.0, 0.3, 0.9]];
+
+    #[test]
+    fn infonce_weighs_each_picture_and_caption_as_the_target_says() {
+        let tensor = Tensor::from_floats(TARGET.map(|row: [f64; 3]| row.map(|s| s as f32)), &Device::flex());
+        let logits = reference_logits();
+        let mut loss = 0.0;
+        for (i, row) in TARGET.iter().enumerate() {
+            for (j, s) in row.iter().enumerate() {
+                let captions: f64 = (0..3).map(|other| logits[i][other].exp()).sum();
+                let pictures: f64 = (0..3).map(|other| logits[other][j].exp()).sum();
+                loss -= s * (2.0 * logits[i][j] - captions.ln() - pictures.ln()) / 6.0;
+            }
+        }
+        assert!((f64::from(of(PairLoss::InfoNce, tensor)) - loss).abs() < 1e-5);
+    }
+
     #[test]
     fn binary_losses_are_their_formulas() {
-        let target = [[1.2, 0.1, -0.2], [0.4, 0.8, 0.6], [0.0, 0.3, 0.9]];
+        let target = TARGET;
         let tensor = Tensor::from_floats(target.map(|row: [f64; 3]| row.map(|s| s as f32)), &Device::flex());
         let logits = reference_logits();
         let (mut plain, mut similar, mut others) = (0.0, (0.0, 0.0), (0.0, 0.0));
