@@ -143,6 +143,9 @@ impl EpochBar {
             Progress::Tested { run, outcome } => {
                 let [ir, _, _, tr, _, _, avg] = outcome.last.values();
                 self.bar.say(&format!("run {}: IR@1 {ir:.1}  TR@1 {tr:.1}  Avg {avg:.1}", run + 1));
+                if let Some(surge) = outcome.surge {
+                    self.bar.say(&format!("warning: run {}: {surge}", run + 1));
+                }
             }
             _ => {}
         }

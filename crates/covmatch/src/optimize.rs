@@ -5,11 +5,11 @@
 //! w <- w - lr v
 //! ```
 //! A parameter that has no gradient, because it is frozen or plays no part in the loss, is left alone: it neither moves
-//! nor decays.
+//! nor decays. Gradients may be scaled before the step, as PyTorch's `clip_grad_norm_` does: [`squared_norm`] has their size.
 
 use std::collections::BTreeMap;
 
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 pub use covmatch_kernels::SgdRates;
 use covmatch_kernels::sgd_step;
@@ -23,9 +23,9 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// `module` after a step along `gradients`. What it takes from the gradients, it removes.
-    pub fn step<M: Module>(&mut self, module: M, gradients: &mut Gradients, rates: SgdRates) -> M {
-        module.map(&mut Step { path: KeyPath::default(), velocities: &mut self.velocities, gradients, rates })
+    /// `module` after a step along `scale` times `gradients`. What it takes from the gradients, it removes.
+    pub fn step<M: Module>(&mut self, module: M, gradients: &mut Gradients, scale: f32, rates: SgdRates) -> M {
+        module.map(&mut Step { path: KeyPath::default(), velocities: &mut self.velocities, gradients, scale, rates })
     }
 
     /// The velocities by the parameters' keys, each flat.
@@ -39,10 +39,31 @@ impl Sgd {
     }
 }
 
+/// The squared norm of the gradients of the parameters of `module`.
+pub fn squared_norm<M: Module>(module: &M, gradients: &Gradients) -> f64 {
+    let mut norm = SquaredNorm { gradients, sum: 0.0 };
+    module.visit(&mut norm);
+    norm.sum
+}
+
+struct SquaredNorm<'a> {
+    gradients: &'a Gradients,
+    sum: f64,
+}
+
+impl ModuleVisitor for SquaredNorm<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if let Some(gradient) = param.base().grad(self.gradients) {
+            self.sum += f64::from(gradient.powi_scalar(2).sum().into_scalar::<f32>());
+        }
+    }
+}
+
 struct Step<'a> {
     path: KeyPath,
     velocities: &'a mut BTreeMap<String, Tensor<1>>,
     gradients: &'a mut Gradients,
+    scale: f32,
     rates: SgdRates,
 }
 
@@ -57,6 +78,7 @@ impl ModuleMapper for Step<'_> {
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(gradient) = param.base().grad_remove(self.gradients) else { return param };
+        let gradient = if self.scale == 1.0 { gradient } else { gradient.mul_scalar(self.scale) };
         let key = self.path.key();
         param.map(|value| {
             let (shape, count) = (value.dims(), value.shape().num_elements());
@@ -97,7 +119,7 @@ mod tests {
         let pair = pair.train();
         let loss = pair.trained.val().powi_scalar(2).sum().div_scalar(2.0) + pair.frozen.val().sum();
         let mut gradients = loss.backward();
-        sgd.step(pair, &mut gradients, rates).valid()
+        sgd.step(pair, &mut gradients, 1.0, rates).valid()
     }
 
     #[test]
@@ -114,6 +136,16 @@ mod tests {
         }
         assert_eq!(values(&twice.frozen), [5.0, 6.0]);
         assert_eq!(sgd.velocities().keys().collect::<Vec<_>>(), ["trained"]);
+    }
+
+    #[test]
+    fn a_scaled_step_goes_along_a_part_of_the_gradient() {
+        let pair = pair().train();
+        let mut gradients = (pair.trained.val().powi_scalar(2).sum().div_scalar(2.0) + pair.frozen.val().sum()).backward();
+        assert_eq!(squared_norm(&pair, &gradients), 1.0 + 4.0 + 9.0 + 16.0);
+        let rates = SgdRates { lr: 1.0, momentum: 0.0, weight_decay: 0.0 };
+        let moved = Sgd::default().step(pair, &mut gradients, 0.25, rates);
+        assert_eq!(values(&moved.trained), [0.75, 1.5, 2.25, 3.0]);
     }
 
     #[test]

@@ -138,6 +138,7 @@ pub(super) mod tests {
             chosen_epochs: Some(20),
             validation: Some(recalls(level + 1.0)),
             loss: 0.5,
+            surge: None,
         };
         let runs = vec![run(level), run(level + 2.0)];
         let last = Spread::of(&[runs[0].last, runs[1].last]).unwrap();

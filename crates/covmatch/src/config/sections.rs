@@ -172,6 +172,11 @@ pub struct TrainConfig {
     pub rates: TrainRates,
     /// Learning rates are multiplied by this at half of the epochs.
     pub decay: f32,
+    /// Epochs in which the learning rates rise, in equal steps, to their full height; 0 begins there.
+    pub warmup: usize,
+    /// Bound on the norm of the gradient of all trained parameters of a step; none leaves gradients as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip: Option<f32>,
     /// Whether the transformer layers of the text encoder are trained.
     pub train_text_encoder: bool,
     /// Whether a set's own learning rates, where a method learned them, take the place of `rates`.
@@ -190,6 +195,8 @@ impl TrainConfig {
             batch: 128,
             rates,
             decay: 0.1,
+            warmup: 0,
+            clip: None,
             train_text_encoder: true,
             learned_rates: true,
             val_every: 20,
@@ -203,7 +210,8 @@ impl TrainConfig {
 
     /// The factor of the learning rates in `epoch`, counted from 0.
     pub fn rate_factor(&self, epoch: usize) -> f32 {
-        if epoch < self.epochs / 2 { 1.0 } else { self.decay }
+        let risen = if epoch < self.warmup { (epoch + 1) as f32 / (self.warmup + 1) as f32 } else { 1.0 };
+        if epoch < self.epochs / 2 { risen } else { risen * self.decay }
     }
 
     pub(super) fn problem(&self, section: &str) -> Option<String> {
@@ -213,6 +221,8 @@ impl TrainConfig {
             require(self.epochs > 0, &field("epochs"), "at least 1", self.epochs),
             require(self.batch > 1, &field("batch"), "at least 2, as InfoNCE compares pairs", self.batch),
             require(self.decay > 0.0, &field("decay"), "above 0", self.decay),
+            require(self.warmup < self.epochs, &field("warmup"), "fewer than the epochs", self.warmup),
+            self.clip.and_then(|clip| require(clip > 0.0 && clip.is_finite(), &field("clip"), "above 0", clip)),
             rates_problem(&self.rates, &field("rates")),
         ])
     }
@@ -234,4 +244,16 @@ pub(super) fn rates_problem(rates: &TrainRates, field: &str) -> Option<String> {
         require((0.0..1.0).contains(&momentum), &format!("{field}.momentum"), "in [0, 1)", momentum),
         require(positive(weight_decay), &format!("{field}.weight_decay"), "0 or more", weight_decay),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_rise_in_equal_steps_stay_and_fall_at_half() {
+        let config = TrainConfig { epochs: 8, warmup: 3, decay: 0.1, ..TrainConfig::on_pairs() };
+        let factors: Vec<f32> = (0..8).map(|epoch| config.rate_factor(epoch)).collect();
+        assert_eq!(factors, [0.25, 0.5, 0.75, 1.0, 0.1, 0.1, 0.1, 0.1]);
+    }
 }

@@ -10,6 +10,7 @@ pub mod file;
 pub mod folder;
 pub mod gallery;
 pub mod protocol;
+mod surge;
 pub mod unfinished;
 
 pub use crate::retrieval::{Recalls, Spread};
@@ -18,4 +19,5 @@ pub use file::EvaluationFile;
 pub use folder::{Kept, evaluate_folder, train_folder};
 pub use gallery::EncodedGallery;
 pub use protocol::{Evaluation, Progress, Run, evaluate_pairs, train_on_everything};
+pub use surge::Surge;
 pub use unfinished::Unfinished;

@@ -1,8 +1,8 @@
 //! The evaluation protocol: fresh pretrained encoders and random heads, trained on the pairs alone, tested by retrieval.
 //!
 //! SGD with momentum on InfoNCE; each epoch visits all pairs once in a new order, the last batch may be smaller; the
-//! learning rates are multiplied by `decay` at half of the epochs. `run` number `r` has its own heads, orders and
-//! dropout. Synthetic pictures are never augmented. A set that brings its own learning rates and similarity is trained on
+//! learning rates are multiplied by `decay` at half of the epochs; where the protocol says so they rise over the first
+//! epochs and gradients have a bound. `run` number `r` has its own heads, orders and dropout. Synthetic pictures are never augmented. A set that brings its own learning rates and similarity is trained on
 //! with those.
 
 use burn::tensor::{Int, Tensor, TensorData};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::EvaluateError;
 use super::gallery::EncodedGallery;
+use super::surge::{Losses, Surge};
 use crate::branches::Branches;
 use crate::config::TrainConfig;
 use crate::data::Split;
@@ -70,6 +71,9 @@ pub struct Run {
     pub validation: Option<Recalls>,
     /// Mean loss of the last epoch.
     pub loss: f32,
+    /// Where the loss shot up; none if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge: Option<Surge>,
 }
 
 /// All repetitions.
@@ -162,10 +166,11 @@ impl Recipe<'_> {
     /// The rates of `epoch`, counted from 0.
     fn rates(&self, epoch: usize) -> PartRates {
         let (own, factor) = (self.config.rates, self.config.rate_factor(epoch));
-        match self.rates {
+        let rates = match self.rates {
             Some(rates) => PartRates::of_branches(rates.map(|lr| lr * factor), own.momentum, own.weight_decay),
             None => own.scaled(factor).into(),
-        }
+        };
+        rates.with_clip(self.config.clip)
     }
 }
 
@@ -206,14 +211,16 @@ impl OneRun<'_> {
         let model = self.experiment.model(self.run_seed(), 0);
         let model = if config.train_text_encoder { model } else { model.with_frozen_text() };
         let mut trainer = Trainer::new(model, tau, &self.experiment.device);
-        let (mut chosen, mut loss) = (None, f32::NAN);
+        let (mut chosen, mut losses) = (None, Losses::default());
         for epoch in 0..config.epochs {
             let mut dropout = self.run_seed().stream("dropout", epoch as u64);
             let rates = self.recipe.rates(epoch);
+            let loss;
             (trainer, loss) = trainer.epoch(examples(self.run, epoch)?, rates, &mut dropout, &mut |_| {})?;
             if !loss.is_finite() {
                 return Err(EvaluateError::NotFinite { run: self.run, epoch });
             }
+            losses.see(loss);
             progress(Progress::Epoch { run: self.run, epoch, epochs: config.epochs, loss });
             if self.validates(epoch + 1) {
                 let recalls = EncodedGallery::new(self.experiment, trainer.model(), Split::Val)?.recalls();
@@ -221,11 +228,11 @@ impl OneRun<'_> {
                 chosen = better(chosen, trainer.model(), epoch + 1, recalls);
             }
         }
-        self.tested(&trainer.into_model(), chosen, loss)
+        self.tested(&trainer.into_model(), chosen, losses)
     }
 
     /// What the trained model, and the one that was chosen on the validation split, reach on the test split.
-    fn tested(&self, model: &Model, chosen: Option<Chosen>, loss: f32) -> Result<Run, EvaluateError> {
+    fn tested(&self, model: &Model, chosen: Option<Chosen>, losses: Losses) -> Result<Run, EvaluateError> {
         let last = EncodedGallery::new(self.experiment, model, Split::Test)?.recalls();
         let chosen_recalls = match &chosen {
             Some(chosen) if chosen.epochs == self.config.epochs => Some(last),
@@ -233,7 +240,8 @@ impl OneRun<'_> {
             None => None,
         };
         let (chosen_epochs, validation) = chosen.map(|chosen| (chosen.epochs, chosen.recalls)).unzip();
-        Ok(Run { last, chosen: chosen_recalls, chosen_epochs, validation, loss })
+        let (loss, surge) = (losses.last(), losses.surge());
+        Ok(Run { last, chosen: chosen_recalls, chosen_epochs, validation, loss, surge })
     }
 
     /// A seed for this run alone.

@@ -77,7 +77,7 @@ mod tests {
 
     fn tested(level: f64) -> Progress {
         let last = Recalls { ir: [level; 3], tr: [level; 3] };
-        let outcome = Run { last, chosen: None, chosen_epochs: None, validation: None, loss: 0.1 };
+        let outcome = Run { last, chosen: None, chosen_epochs: None, validation: None, loss: 0.1, surge: None };
         Progress::Tested { run: 0, outcome }
     }
 

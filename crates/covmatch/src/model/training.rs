@@ -9,7 +9,7 @@ use super::{Branches, Inputs, Model};
 use crate::encoders::{EncoderError, Mode};
 use crate::losses::cross_covariance::Features;
 use crate::losses::info_nce;
-use crate::optimize::{Sgd, SgdRates};
+use crate::optimize::{Sgd, SgdRates, squared_norm};
 
 /// Rates of the encoders and of the heads. The defaults are the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +49,8 @@ pub struct PartRates {
     pub image_head: SgdRates,
     /// Of the text head.
     pub text_head: SgdRates,
+    /// Bound on the norm of the gradient of all four; none leaves it as it is.
+    pub clip: Option<f32>,
 }
 
 impl From<TrainRates> for PartRates {
@@ -56,7 +58,7 @@ impl From<TrainRates> for PartRates {
         let TrainRates { lr_encoder, lr_head, momentum, weight_decay } = rates;
         let (encoder, head) =
             (SgdRates { lr: lr_encoder, momentum, weight_decay }, SgdRates { lr: lr_head, momentum, weight_decay });
-        Self { visual: encoder, text: encoder, image_head: head, text_head: head }
+        Self { visual: encoder, text: encoder, image_head: head, text_head: head, clip: None }
     }
 }
 
@@ -64,7 +66,12 @@ impl PartRates {
     /// One learning rate for each side of the model.
     pub fn of_branches(lr: Branches<f32>, momentum: f32, weight_decay: f32) -> Self {
         let Branches { image, text } = lr.map(|lr| SgdRates { lr, momentum, weight_decay });
-        Self { visual: image, text, image_head: image, text_head: text }
+        Self { visual: image, text, image_head: image, text_head: text, clip: None }
+    }
+
+    /// The same, along gradients whose norm is at most `clip`.
+    pub fn with_clip(self, clip: Option<f32>) -> Self {
+        Self { clip, ..self }
     }
 }
 
@@ -84,21 +91,22 @@ pub struct ModelOptimizer {
 impl ModelOptimizer {
     /// The model of `differentiated` after a step along its gradients; a branch that has none stays as it is.
     fn step(&mut self, differentiated: Differentiated, rates: PartRates) -> Model {
+        let scale = rates.clip.map_or(1.0, |clip| differentiated.scale_to(clip));
         let Differentiated { model: Model { visual, text, image_head, text_head }, gradients, device, .. } =
             differentiated;
         let ((visual, image_head), (text, text_head)) = side_by_side(
             &device,
             || match gradients.image {
                 Some(mut gradients) => (
-                    self.visual.step(visual, &mut gradients, rates.visual),
-                    self.image_head.step(image_head, &mut gradients, rates.image_head),
+                    self.visual.step(visual, &mut gradients, scale, rates.visual),
+                    self.image_head.step(image_head, &mut gradients, scale, rates.image_head),
                 ),
                 None => (visual, image_head),
             },
             || match gradients.text {
                 Some(mut gradients) => (
-                    self.text.step(text, &mut gradients, rates.text),
-                    self.text_head.step(text_head, &mut gradients, rates.text_head),
+                    self.text.step(text, &mut gradients, scale, rates.text),
+                    self.text_head.step(text_head, &mut gradients, scale, rates.text_head),
                 ),
                 None => (text, text_head),
             },
@@ -214,6 +222,16 @@ pub struct Differentiated {
 }
 
 impl Differentiated {
+    /// The factor that makes the norm of the gradients `clip`; 1 if it is not above it.
+    fn scale_to(&self, clip: f32) -> f32 {
+        let Model { visual, text, image_head, text_head } = &self.model;
+        let of_image = |gradients| squared_norm(visual, gradients) + squared_norm(image_head, gradients);
+        let of_text = |gradients| squared_norm(text, gradients) + squared_norm(text_head, gradients);
+        let image = self.gradients.image.as_ref().map_or(0.0, of_image);
+        let norm = (image + self.gradients.text.as_ref().map_or(0.0, of_text)).sqrt();
+        if norm > f64::from(clip) { (f64::from(clip) / norm) as f32 } else { 1.0 }
+    }
+
     /// The model after a step along the gradients, and the loss before it.
     pub fn step(self, rates: PartRates, optimizer: &mut ModelOptimizer) -> (Model, f32) {
         let loss = self.loss;
