@@ -155,7 +155,7 @@ fn relative_units_need_no_tuning_on_this_pair() {
 }
 
 /// The pixels that a learner starts from.
-fn pixels_before(experiment: &Experiment) -> burn::tensor::Tensor<5> {
+fn pixels_before(experiment: &Experiment) -> Tensor<5> {
     Synthetic::init(experiment, &experiment.model(experiment.config.seed(), 0)).unwrap().inputs.pixels
 }
 

@@ -65,13 +65,16 @@ pub struct EpochDone {
     pub loss: f32,
 }
 
+/// A learner that can take its next step.
+pub type Begun = Result<Box<dyn Learner>, MethodError>;
+
 /// How pairs are learned.
 #[derive(Clone, Debug)]
 pub struct Learns {
     /// The learner before its first step.
-    pub begin: fn(Experiment) -> Result<Box<dyn Learner>, MethodError>,
+    pub begin: fn(Experiment) -> Begun,
     /// The learner as it saved itself in a folder.
-    pub resume: fn(Experiment, &Path) -> Result<Box<dyn Learner>, MethodError>,
+    pub resume: fn(Experiment, &Path) -> Begun,
     /// Whether it follows experts, which are trained first.
     pub needs_experts: bool,
     /// What a report plots of its steps.

@@ -32,7 +32,7 @@ pub mod trajectory;
 
 pub use batches::RealBatches;
 pub use coreset::{JointFeatures, Rows};
-pub use entry::{Chart, Choose, EpochDone, Learns, Method, Phase, Selects, Work};
+pub use entry::{Begun, Chart, Choose, EpochDone, Learns, Method, Phase, Selects, Work};
 pub use error::MethodError;
 pub use learner::{Learner, StepReport, Value};
 pub use rates::{relative_rate, rms};

@@ -43,7 +43,7 @@ impl Methods {
 
     /// The method `name`.
     pub fn get(&self, name: &str) -> Result<&Method, UnknownMethod> {
-        self.find("", name, |method| Some(method))
+        self.find("", name, Some)
     }
 
     /// The method `name`, which learns pairs.

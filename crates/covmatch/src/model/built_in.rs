@@ -5,9 +5,7 @@
 use super::ModelError;
 use crate::data::DataError;
 use crate::data::tokens::Tokenizer;
-
-/// The words of the built-in dataset, one token a line.
-pub(crate) const VOCABULARY: &[u8] = include_bytes!("../../assets/scenes/vocab.txt");
+use crate::encoders::text::SCENES_VOCABULARY;
 
 const FILES: [(&str, &[u8]); 2] = [
     ("nfnet_scenes", include_bytes!("../../assets/scenes/nfnet_scenes.safetensors")),
@@ -25,5 +23,5 @@ pub(super) fn weights(name: &str) -> Result<&'static [u8], ModelError> {
 
 /// The tokenizer of `bert_scenes`.
 pub(super) fn tokenizer() -> Result<Tokenizer, DataError> {
-    Tokenizer::from_vocabulary("the built-in vocabulary", VOCABULARY)
+    Tokenizer::from_vocabulary("the built-in vocabulary", SCENES_VOCABULARY)
 }

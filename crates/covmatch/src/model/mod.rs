@@ -7,7 +7,7 @@
 //! ```
 //! `L_cov` looks at `h`, before the heads; `L_feat` and InfoNCE at `z`, after them.
 
-pub(crate) mod built_in;
+mod built_in;
 mod pretrained;
 mod trainer;
 mod training;

@@ -82,7 +82,7 @@ impl BertConfig {
     pub const MINILM_L3: Self = Self { num_hidden_layers: 3, ..Self::MINILM_L6 };
     /// A small one of our own, whose vocabulary is the words of the built-in dataset: the text encoder of the demo.
     pub const SCENES: Self = Self {
-        vocab_size: lines(crate::model::built_in::VOCABULARY),
+        vocab_size: lines(SCENES_VOCABULARY),
         hidden_size: 128,
         num_hidden_layers: 2,
         num_attention_heads: 4,
@@ -91,6 +91,9 @@ impl BertConfig {
         ..Self::BASE_UNCASED
     };
 }
+
+/// The vocabulary of [`BertConfig::SCENES`]: the words of the built-in dataset, one token a line.
+pub(crate) const SCENES_VOCABULARY: &[u8] = include_bytes!("../../../assets/scenes/vocab.txt");
 
 /// The number of line ends in `text`.
 const fn lines(text: &[u8]) -> usize {

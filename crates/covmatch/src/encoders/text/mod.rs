@@ -14,6 +14,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{EncoderError, Mode, TextEncoder, macs};
+pub(crate) use bert::SCENES_VOCABULARY;
 use bert::{Bert, BertConfig};
 pub use by_length::encode_by_length;
 use config::TextConfig;
