@@ -37,6 +37,12 @@ def mobilenet_v2():
     return model
 
 
+def resnet18():
+    model = torchvision.models.resnet18()
+    model.fc = torch.nn.Identity()
+    return model
+
+
 def headless(name):
     return lambda: timm.create_model(name, num_classes=0)
 
@@ -73,6 +79,9 @@ CASES = {
     "mobilenetv2_100": (mobilenet_v2, (45, 50), [
         "features.0.0.weight", "features.1.conv.1.weight", "features.8.conv.1.0.weight", "features.8.conv.3.bias",
         "features.18.0.weight", "features.18.1.weight"]),
+    "resnet18": (resnet18, (45, 52), [
+        "conv1.weight", "bn1.weight", "layer1.1.conv2.weight", "layer2.0.downsample.0.weight",
+        "layer2.0.downsample.1.bias", "layer3.1.bn2.weight", "layer4.1.conv1.weight"]),
     "squeezenet1_1": (SqueezeNetFeatures, (45, 34), [
         "features.0.weight", "features.6.expand3x3.weight", "features.6.squeeze.bias", "features.12.expand1x1.weight"]),
 }

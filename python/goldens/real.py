@@ -13,6 +13,7 @@ scikit-image. They come from --photos, else from an installed scikit-image, else
 
 import argparse
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -23,7 +24,7 @@ import torchvision
 from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, PreTrainedTokenizerFast
 
 import formula
 
@@ -34,6 +35,7 @@ CAPTIONS = [
     "a tabby cat looks at the camera",
     "A cup of coffee, seen from above, on a wooden table; a spoon lies beside it.",
 ]
+TEXT = ["minilm-l6", "minilm-l3", "distilbert-cased-grammar"]
 FOLDERS = {"minilm-l3": "paraphrase-MiniLM-L3-v2"}
 
 
@@ -85,6 +87,16 @@ def mobilenetv2_100(path):
     return load_in_order(model, [state[key] for key in sorted(state, key=natural)])
 
 
+def resnet18(path):
+    model = torchvision.models.resnet18()
+    model.fc = torch.nn.Identity()
+    state = {key: t.float() for key, t in load_file(path / "model.safetensors").items()}
+    result = model.load_state_dict(state, strict=False)
+    assert all(key.endswith("num_batches_tracked") for key in result.missing_keys), result.missing_keys
+    assert not result.unexpected_keys, result.unexpected_keys
+    return model.double().eval()
+
+
 def squeezenet1_1(path):
     state = load_file(path / "model.safetensors")
     features = torchvision.models.squeezenet1_1().features
@@ -97,14 +109,19 @@ IMAGENET = (torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.2
 IMAGE = {
     "efficientnet_lite0": (efficientnet_lite0, lambda x: (x - 127) / 128),
     "mobilenetv2_100": (mobilenetv2_100, lambda x: (x / 255 - IMAGENET[0]) / IMAGENET[1]),
+    "resnet18": (resnet18, lambda x: (x / 255 - IMAGENET[0]) / IMAGENET[1]),
     "squeezenet1_1": (squeezenet1_1, lambda x: x.flip(-1) - torch.tensor([103.939, 116.779, 123.68])),
 }
 
 
+def text_model(config):
+    if json.loads(config.read_text())["model_type"] == "distilbert":
+        return DistilBertModel(DistilBertConfig.from_json_file(config))
+    return BertModel(BertConfig.from_json_file(config), add_pooling_layer=False)
+
+
 def text(name, path):
-    config = BertConfig.from_json_file(path / "config.json")
-    config._attn_implementation = "eager"
-    model = BertModel(config, add_pooling_layer=False)
+    model = text_model(path / "config.json")
     state = {key: t.float() for key, t in load_file(path / "model.safetensors").items()}
     result = model.load_state_dict(state, strict=False)
     assert not result.missing_keys, result.missing_keys
@@ -131,7 +148,7 @@ def main():
     for name, (build, normalise) in IMAGE.items():
         pixels = normalise(entries["photos"].double()).permute(0, 3, 1, 2)
         entries[f"features.{name}"] = build(folder(name, args.models))(pixels)
-    for name in ("minilm-l6", "minilm-l3"):
+    for name in TEXT:
         entries |= text(name, folder(name, args.models))
     formula.write("real", entries)
 

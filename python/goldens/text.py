@@ -21,7 +21,11 @@ from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertMode
 
 import formula
 
-TOKENS = torch.tensor([[101, 1037, 3899, 30521, 2083, 999, 102], [101, 2048, 2273, 102, 0, 0, 0]])
+def tokens(vocabulary):
+    """Two captions that have the last entry of the vocabulary."""
+    return torch.tensor([[101, 1037, 3899, vocabulary - 1, 2083, 999, 102], [101, 2048, 2273, 102, 0, 0, 0]])
+
+
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0]])
 
 
@@ -62,6 +66,9 @@ CASES = {
     "bert-base-uncased": (lambda: bert(), "encoder", bert_keys(12)),
     "distilbert-base-uncased": (
         lambda: DistilBertModel(DistilBertConfig(attn_implementation="eager")), "transformer", DISTILBERT_KEYS),
+    "distilbert-cased-grammar": (
+        lambda: DistilBertModel(DistilBertConfig(vocab_size=28996, attn_implementation="eager")), "transformer",
+        DISTILBERT_KEYS),
     "minilm-l6": (lambda: bert(num_hidden_layers=6, **MINILM), "encoder", bert_keys(6)),
     "minilm-l3": (lambda: bert(num_hidden_layers=3, **MINILM), "encoder", bert_keys(3)),
 }
@@ -71,10 +78,11 @@ def golden(name):
     build, encoder, keys = CASES[name]
     model = formula.fill(build())
     layers = getattr(model, encoder)
-    width = model.embeddings.word_embeddings.weight.shape[1]
+    vocabulary, width = model.embeddings.word_embeddings.weight.shape
+    ids = tokens(vocabulary)
     bias = (1.0 - MASK.double())[:, None, None, :] * torch.finfo(torch.float64).min
 
-    shape = (*TOKENS.shape, width)
+    shape = (*ids.shape, width)
     x = formula.uniform("input", shape).requires_grad_()
     with FlopCounterMode(display=False) as counter:
         hidden = layers(x, attention_mask=bias).last_hidden_state
@@ -88,9 +96,9 @@ def golden(name):
     of_mean = shared | {"features": mean, "macs": macs} | formula.gradients(mean, targets, retain_graph=True)
     of_cls = shared | {
         "features": cls,
-        "tokens": TOKENS,
-        "embedded": model.embeddings(TOKENS),
-        "features.tokens": model(TOKENS, attention_mask=MASK).last_hidden_state[:, 0],
+        "tokens": ids,
+        "embedded": model.embeddings(ids),
+        "features.tokens": model(ids, attention_mask=MASK).last_hidden_state[:, 0],
         "num_params.embeddings": torch.tensor([sum(p.numel() for p in model.embeddings.parameters())]),
         "num_params.encoder": torch.tensor([sum(p.numel() for p in layers.parameters())]),
     } | formula.gradients(cls, targets)

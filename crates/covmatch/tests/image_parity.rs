@@ -60,6 +60,7 @@ cases!(
     efficientnet_lite1,
     efficientnet_lite2,
     mobilenetv2_100,
+    resnet18,
     squeezenet1_1,
 );
 
@@ -86,6 +87,7 @@ fn published_parameter_counts_are_met() {
         ("nf_regnet_b1_logits", 10_223_984),
         ("nf_resnet50_logits", 25_557_032),
         ("vit_base_patch16_224", 85_798_656),
+        ("resnet18", 11_176_512),
     ] {
         assert_eq!(parity::num_params(&encoder(case, &Device::flex())), expected, "{case}");
     }
@@ -113,7 +115,7 @@ fn multiply_adds_by_name_are_those_of_one_image() {
 
 #[test]
 fn statistics_of_batch_norms_are_never_trained() {
-    for name in ["efficientnet_lite0", "mobilenetv2_100"] {
+    for name in ["efficientnet_lite0", "mobilenetv2_100", "resnet18"] {
         let device = Device::flex().autodiff();
         let encoder = generated::fill(encoder(name, &device));
         let pixels = Tensor::ones([1, 3, 32, 32], &device);

@@ -81,6 +81,11 @@ fn mobilenetv2_100_agrees_with_torchvision() {
 }
 
 #[test]
+fn resnet18_agrees_with_torchvision() {
+    check_image("resnet18");
+}
+
+#[test]
 fn squeezenet1_1_agrees_with_torchvision() {
     check_image("squeezenet1_1");
 }
@@ -93,6 +98,11 @@ fn minilm_l6_agrees_with_transformers() {
 #[test]
 fn minilm_l3_agrees_with_transformers() {
     check_text("minilm-l3", "paraphrase-MiniLM-L3-v2");
+}
+
+#[test]
+fn distilbert_cased_grammar_agrees_with_transformers() {
+    check_text("distilbert-cased-grammar", "distilbert-cased-grammar");
 }
 
 #[test]

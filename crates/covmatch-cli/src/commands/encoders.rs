@@ -78,7 +78,7 @@ mod tests {
 
     /// `sum(p.numel() for p in model.parameters())` of timm 1.0.30 (`num_classes=0`), torchvision (without the
     /// classifier) and transformers (without the pooler); then our own small ones.
-    const UPSTREAM: [(&str, usize); 17] = [
+    const UPSTREAM: [(&str, usize); 19] = [
         ("nfnet_l0", 32_769_488),
         ("nf_resnet50", 23_508_032),
         ("nf_regnet_b1", 9_262_984),
@@ -88,11 +88,13 @@ mod tests {
         ("efficientnet_lite1", 4_135_680),
         ("efficientnet_lite2", 4_811_072),
         ("mobilenetv2_100", 2_223_872),
+        ("resnet18", 11_176_512),
         ("squeezenet1_1", 722_496),
         ("nfnet_scenes", 479_000),
         ("r3d_18", 33_166_272),
         ("bert-base-uncased", 108_891_648),
         ("distilbert-base-uncased", 66_362_880),
+        ("distilbert-cased-grammar", 65_190_912),
         ("minilm-l6", 22_565_376),
         ("minilm-l3", 17_241_984),
         ("bert_scenes", 442_624),

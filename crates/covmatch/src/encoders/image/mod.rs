@@ -10,19 +10,21 @@ mod nf;
 pub mod nf_regnet;
 pub mod nf_resnet;
 pub mod nfnet;
+pub mod resnet;
 pub mod squeezenet;
 pub mod vit;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use super::{EncoderError, ImageEncoder, macs};
+use super::{EncoderError, ImageEncoder, kinks, macs};
 pub use crate::data::transform::{ChannelOrder, Normalization};
 use efficientnet_lite::{EfficientNetLite, EfficientNetLiteConfig};
 use mobilenet_v2::{MobileNetV2, MobileNetV2Config};
 use nf_regnet::{NfRegNet, NfRegNetConfig};
 use nf_resnet::{NfResNet, NfResNetConfig};
 use nfnet::{NfNet, NfNetConfig};
+use resnet::{ResNet, ResNetConfig};
 use squeezenet::SqueezeNet;
 use vit::{Vit, VitConfig};
 
@@ -49,7 +51,7 @@ pub struct ImageEncoderInfo {
     pub normalization: Normalization,
 }
 
-const ENCODERS: [ImageEncoderInfo; 11] = [
+const ENCODERS: [ImageEncoderInfo; 12] = [
     encoder("nfnet_l0", 224, 2304, Normalization::IMAGENET),
     encoder("nf_resnet50", 256, 2048, Normalization::IMAGENET),
     encoder("nf_regnet_b1", 256, 960, Normalization::IMAGENET),
@@ -59,6 +61,7 @@ const ENCODERS: [ImageEncoderInfo; 11] = [
     encoder("efficientnet_lite1", 240, 1280, Normalization::EFFICIENTNET_LITE),
     encoder("efficientnet_lite2", 260, 1280, Normalization::EFFICIENTNET_LITE),
     encoder("mobilenetv2_100", 224, 1280, Normalization::IMAGENET),
+    encoder("resnet18", 224, 512, Normalization::IMAGENET),
     encoder("squeezenet1_1", 224, 512, Normalization::CAFFE),
     encoder("nfnet_scenes", 64, NfNetConfig::SCENES.features, Normalization::CLIP),
 ];
@@ -107,6 +110,8 @@ pub enum AnyImageEncoder {
     EfficientNetLite(EfficientNetLite),
     /// MobileNetV2.
     MobileNetV2(MobileNetV2),
+    /// ResNet.
+    ResNet(ResNet),
     /// SqueezeNet.
     SqueezeNet(SqueezeNet),
 }
@@ -125,6 +130,7 @@ impl AnyImageEncoder {
             "efficientnet_lite1" => lite(EfficientNetLiteConfig::LITE1),
             "efficientnet_lite2" => lite(EfficientNetLiteConfig::LITE2),
             "mobilenetv2_100" => Self::MobileNetV2(MobileNetV2::new(MobileNetV2Config::WIDTH_1, device)),
+            "resnet18" => Self::ResNet(ResNet::new(ResNetConfig::RESNET18, device)),
             "squeezenet1_1" => Self::SqueezeNet(SqueezeNet::new(device)),
             "nfnet_scenes" => Self::NfNet(NfNet::new(NfNetConfig::SCENES, device)),
             _ => return Err(unknown("image", name, names())),
@@ -155,6 +161,7 @@ impl ImageEncoder for AnyImageEncoder {
             Self::Vit(encoder) => encoder.forward(pixels),
             Self::EfficientNetLite(encoder) => encoder.forward(pixels),
             Self::MobileNetV2(encoder) => encoder.forward(pixels),
+            Self::ResNet(encoder) => encoder.forward(pixels),
             Self::SqueezeNet(encoder) => encoder.forward(pixels),
         }
     }
@@ -167,6 +174,7 @@ impl ImageEncoder for AnyImageEncoder {
             Self::Vit(encoder) => encoder.feature_dim(),
             Self::EfficientNetLite(encoder) => encoder.feature_dim(),
             Self::MobileNetV2(encoder) => encoder.feature_dim(),
+            Self::ResNet(encoder) => encoder.feature_dim(),
             Self::SqueezeNet(encoder) => encoder.feature_dim(),
         }
     }
@@ -187,6 +195,15 @@ pub(crate) fn check_pixels(encoder: &str, pixels: &Tensor<4>, smallest: usize) -
             got: got.to_vec(),
         }),
     }
+}
+
+/// The largest of 3x3 windows, 2 apart, whose centres are the even rows and columns of `x` `[n, h, w, c]`.
+///
+/// That is `MaxPool2d(3, stride=2, padding=1)` in PyTorch: the border never wins.
+fn max_pool_3x3(x: Tensor<4>) -> Tensor<4> {
+    let [_, h, w, _] = x.dims();
+    let x = x.pad([(1, h % 2), (1, w % 2), (0, 0)], f32::NEG_INFINITY);
+    kinks::max_pool2d(x, 3, 2)
 }
 
 /// The error for a name that does not exist.

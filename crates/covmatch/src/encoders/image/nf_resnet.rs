@@ -9,9 +9,9 @@ use covmatch_kernels as kernels;
 use covmatch_kernels::{Epilogue, Prologue};
 
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
-use super::{Output, SMALLEST, check_pixels};
+use super::{Output, SMALLEST, check_pixels, max_pool_3x3};
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder, kinks};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// The form of an NF-ResNet.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl ImageEncoder for NfResNet {
     fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-ResNet", &pixels, SMALLEST)?;
         let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
-        let x = nf::forward_stages(&self.stages, max_pool(x)); // [n, h/32, w/32, channels]
+        let x = nf::forward_stages(&self.stages, max_pool_3x3(x)); // [n, h/32, w/32, channels]
         let features = kernels::global_avg_pool(ACTIVATION.apply(x));
         Ok(match &self.head {
             Some(head) => head.fc.forward(features),
@@ -79,13 +79,4 @@ impl ImageEncoder for NfResNet {
     fn feature_dim(&self) -> usize {
         if self.head.is_some() { Head::CLASSES } else { self.features }
     }
-}
-
-/// The largest of 3x3 windows, 2 apart, whose centres are the even rows and columns.
-///
-/// That is `MaxPool2d(3, stride=2, padding=1)` in PyTorch: the border never wins.
-fn max_pool(x: Tensor<4>) -> Tensor<4> {
-    let [_, h, w, _] = x.dims();
-    let x = x.pad([(1, h % 2), (1, w % 2), (0, 0)], f32::NEG_INFINITY);
-    kinks::max_pool2d(x, 3, 2)
 }

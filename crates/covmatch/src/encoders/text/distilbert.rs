@@ -1,7 +1,8 @@
 //! DistilBERT (Sanh et al. 2019, <https://arxiv.org/abs/1910.01108>) as Hugging Face transformers has it.
 //!
 //! BERT's layers under other names, without segment embeddings and without dropout after the attention's output.
-//! Weights: `distilbert-base-uncased`.
+//! Weights: `distilbert-base-uncased`; `distilbert-cased-grammar`, a cased one that was tuned to mark grammatical errors after its
+//! masked-language training and has seen no caption of an image.
 
 #![allow(non_snake_case)] // `LayerNorm` is upstream's name of a field
 
@@ -50,6 +51,8 @@ impl DistilBertConfig {
         dropout: 0.1,
         attention_dropout: 0.1,
     };
+    /// `distilbert-base-cased`, whose form `distilbert-cased-grammar` has.
+    pub const BASE_CASED: Self = Self { vocab_size: 28996, ..Self::BASE_UNCASED };
 }
 
 /// DistilBERT. The embeddings are frozen.

@@ -21,7 +21,14 @@ use config::TextConfig;
 use distilbert::{DistilBert, DistilBertConfig};
 pub use pooling::{Pooling, UnknownPooling};
 
-const NAMES: [&str; 5] = ["bert-base-uncased", "distilbert-base-uncased", "minilm-l6", "minilm-l3", "bert_scenes"];
+const NAMES: [&str; 6] = [
+    "bert-base-uncased",
+    "distilbert-base-uncased",
+    "distilbert-cased-grammar",
+    "minilm-l6",
+    "minilm-l3",
+    "bert_scenes",
+];
 
 /// The names of all text encoders.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -33,6 +40,7 @@ pub fn config(name: &str) -> Result<TextConfig, EncoderError> {
     Ok(match name {
         "bert-base-uncased" => TextConfig::Bert(BertConfig::BASE_UNCASED),
         "distilbert-base-uncased" => TextConfig::DistilBert(DistilBertConfig::BASE_UNCASED),
+        "distilbert-cased-grammar" => TextConfig::DistilBert(DistilBertConfig::BASE_CASED),
         "minilm-l6" => TextConfig::Bert(BertConfig::MINILM_L6),
         "minilm-l3" => TextConfig::Bert(BertConfig::MINILM_L3),
         "bert_scenes" => TextConfig::Bert(BertConfig::SCENES),
