@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn a_scaled_step_goes_along_a_part_of_the_gradient() {
         let pair = pair().train();
-        let mut gradients = (pair.trained.val().powi_scalar(2).sum().div_scalar(2.0) + pair.frozen.val().sum()).backward();
+        let mut gradients =
+            (pair.trained.val().powi_scalar(2).sum().div_scalar(2.0) + pair.frozen.val().sum()).backward();
         assert_eq!(squared_norm(&pair, &gradients), 1.0 + 4.0 + 9.0 + 16.0);
         let rates = SgdRates { lr: 1.0, momentum: 0.0, weight_decay: 0.0 };
         let moved = Sgd::default().step(pair, &mut gradients, 0.25, rates);

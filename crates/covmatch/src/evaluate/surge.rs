@@ -77,6 +77,9 @@ mod tests {
     fn the_highest_climb_is_told() {
         let found = surge(&[4.0, 1.0, 3.5, 0.5, 6.5, 0.2, 2.5]);
         assert_eq!(found, Some(Surge { epoch: 4, loss: 6.5, lowest: 0.5 }));
-        assert_eq!(found.map(|surge| surge.to_string()).as_deref(), Some("the loss shot up in epoch 5, from 0.50 to 6.50"));
+        assert_eq!(
+            found.map(|surge| surge.to_string()).as_deref(),
+            Some("the loss shot up in epoch 5, from 0.50 to 6.50")
+        );
     }
 }
