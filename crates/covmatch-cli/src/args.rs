@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use covmatch::data::source::Format;
-use covmatch::engine::{DeviceChoice, set_threads};
+use covmatch::engine::{DeviceChoice, PrecisionChoice, set_threads};
 use covmatch::methods::Methods;
 use covmatch::shard::Shard;
 
@@ -79,16 +79,35 @@ pub struct EngineArgs {
     /// auto, flex (the CPU), cuda[:i], rocm[:i], metal, vulkan or wgpu; each GPU needs a build with its cargo feature
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Auto)]
     pub device: DeviceChoice,
-    /// Threads of the CPU kernels [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub threads: usize,
+    /// Threads and precision of the CPU kernels.
+    #[command(flatten)]
+    pub cpu: CpuArgs,
 }
 
 impl EngineArgs {
-    /// Sets the threads and opens the device.
+    /// Sets up the CPU kernels and opens the device.
     pub fn open(&self) -> anyhow::Result<Device> {
-        set_threads(self.threads)?;
+        self.cpu.set()?;
         Ok(self.device.open()?)
+    }
+}
+
+/// How the CPU kernels compute.
+#[derive(Debug, Args)]
+pub struct CpuArgs {
+    /// Threads of the CPU kernels [default: all cores]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub threads: usize,
+    /// Precision of the CPU kernels' products: f32; bf16, with sums in f32; or auto, bf16 where the CPU has it
+    #[arg(long, value_name = "PRECISION", default_value_t = PrecisionChoice::F32)]
+    pub precision: PrecisionChoice,
+}
+
+impl CpuArgs {
+    /// Sets the threads and the precision.
+    pub fn set(&self) -> anyhow::Result<()> {
+        set_threads(self.threads)?;
+        Ok(self.precision.set()?)
     }
 }
 
@@ -131,9 +150,9 @@ pub struct DemoArgs {
     /// Folder for the pairs and the report; an earlier demo in it is replaced [default: covmatch-demo]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Threads of the CPU kernels [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub threads: usize,
+    /// Threads and precision of the CPU kernels.
+    #[command(flatten)]
+    pub cpu: CpuArgs,
 }
 
 /// Arguments of `distill`.

@@ -8,7 +8,7 @@
 //! # Conventions
 //! - Image activations are channels-last, `[n, h, w, c]`: a pixel's channels are contiguous, so a 1x1 convolution is
 //!   a matrix product without a copy. Convolution weights stay `[out, in / groups, k, k]`, as checkpoints have them.
-//! - Everything is `f32`.
+//! - Everything is `f32`; matrix products may round their operands to bf16 on the way in, see [`Precision`].
 //! - A shape that does not fit is a programming error and panics with a message that names the operation, as burn's
 //!   own operations do.
 
@@ -29,6 +29,7 @@ mod layer_norm;
 mod linear;
 mod math;
 mod pool;
+mod precision;
 mod row_sums;
 mod sgd;
 mod side_by_side;
@@ -46,6 +47,7 @@ pub use hold::hold;
 pub use layer_norm::{add_layer_norm, layer_norm};
 pub use linear::linear;
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_at};
+pub use precision::{Bf16Missing, Precision, precision, set_precision};
 pub use sgd::{SgdRates, sgd_step};
 pub use side_by_side::side_by_side;
 pub use standardize::standardize;

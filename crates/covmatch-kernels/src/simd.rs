@@ -1,9 +1,16 @@
 //! Which vector instructions this machine has.
 //!
 //! Kernels are compiled for three levels in one binary and the level is chosen when the program runs, so the same
-//! file works on a laptop without AVX-512. `COVMATCH_SIMD=portable|avx2|avx512` picks a lower level by hand.
+//! file works on a laptop without AVX-512. `COVMATCH_SIMD=portable|avx2|avx512` picks a lower level by hand. Products of
+//! bf16 values have instructions of their own, [`Bf16`].
+
+mod bf16;
 
 use std::sync::OnceLock;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) use bf16::forms;
+pub use bf16::{Bf16, bf16};
 
 /// A set of vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

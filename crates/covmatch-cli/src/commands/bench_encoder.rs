@@ -8,8 +8,7 @@ use anyhow::{Context, ensure};
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 use covmatch::encoders::{image, macs, video};
-use covmatch::engine::{current_memory, peak_memory, set_threads, threads};
-use covmatch_kernels::simd;
+use covmatch::engine::{current_memory, peak_memory, precision_name, threads, vector_level};
 use serde_json::{Map, Value};
 
 use crate::args::{BenchEncoderArgs, Phase};
@@ -20,8 +19,7 @@ use crate::timing::{self, Measured, median_seconds};
 /// Measures what `args` ask for.
 pub fn run(args: &BenchEncoderArgs) -> anyhow::Result<String> {
     let case = Case::of(args)?;
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
+    let device = args.engine.open()?;
     let base = current_memory();
     let network = Network::generated(&args.name, &device)?;
     let input = case.input(&network, &device);
@@ -190,7 +188,8 @@ impl Measured for Report<'_> {
         }
         put("device", self.args.engine.device.resolve().to_string().into());
         put("threads", threads().into());
-        put("simd", simd_name().into());
+        put("simd", vector_level().into());
+        put("precision", precision_name().into());
         for (phase, seconds) in &self.times {
             put(phase.key(), (*seconds).into());
         }
@@ -220,20 +219,11 @@ impl Measured for Report<'_> {
         if let Some(peak) = self.peak {
             rows.push(vec!["peak memory of the process".to_owned(), format!("{:.0} MB", megabytes(peak))]);
         }
-        let place = format!("{device}, {} threads, {}", threads(), simd_name());
+        let place = format!("{device}, {} threads, {}", threads(), vector_level());
         format!("{}, {} ({place}; generated weights)\n{}", self.args.name, shape.join(", "), table(&rows, &[1]))
     }
 }
 
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
-}
-
-/// The vector instructions in use.
-fn simd_name() -> &'static str {
-    match simd::level() {
-        simd::Level::Portable => "portable",
-        simd::Level::Avx2 => "avx2",
-        simd::Level::Avx512 => "avx512",
-    }
 }

@@ -17,7 +17,7 @@ use covmatch::data::transform::Transform;
 use covmatch::encoders::text::{AnyTextEncoder, Pooling};
 use covmatch::encoders::weights::generated;
 use covmatch::encoders::{image, text};
-use covmatch::engine::{peak_memory, set_threads, threads};
+use covmatch::engine::{peak_memory, precision_name, threads};
 use covmatch::experiment::Experiment;
 use covmatch::methods::covmatch::{CovMatch, CovMatchScale};
 use covmatch::methods::{Learner, RealBatches, StepReport, Synthetic};
@@ -31,8 +31,7 @@ use crate::timing::{self, Measured, median, median_seconds};
 
 /// Measures what `args` ask for.
 pub fn run(args: &BenchStepArgs) -> anyhow::Result<String> {
-    set_threads(args.engine.threads)?;
-    let device = args.engine.device.open()?;
+    let device = args.engine.open()?;
     progress(&format!("{} + {} ...", args.image_encoder, args.text_encoder));
     let mut learner = learner(args, &device)?;
     let flops = step_flops(args, &device)?;
@@ -203,7 +202,8 @@ impl Measured for StepTiming<'_> {
         let rate = self.flops / self.phases.step();
         json!({
             "image_encoder": image_encoder, "text_encoder": text_encoder, "real": real, "synthetic": synthetic,
-            "size": size, "tokens": tokens, "width": width, "threads": threads(), "share_real_batch": self.args.share_real_batch,
+            "size": size, "tokens": tokens, "width": width, "threads": threads(), "precision": precision_name(),
+            "share_real_batch": self.args.share_real_batch,
             "step_s": self.phases.step(), "match_s": self.phases.matching(), "online_s": self.phases.online,
             "real_s": self.phases.real, "synthetic_s": self.phases.synthetic, "data_s": self.phases.data,
             "gflops": rate / 1e9, "sgemm_gflops": self.sgemm / 1e9, "efficiency": rate / self.sgemm,
@@ -226,9 +226,10 @@ impl Measured for StepTiming<'_> {
         ];
         rows.extend(self.peak_mb().map(|mb| vec!["peak memory of the process".to_owned(), format!("{mb:.0} MB")]));
         format!(
-            "{image_encoder} + {text_encoder}, real {real}, synthetic {synthetic}, {size} px, {tokens} tokens, {} threads \
+            "{image_encoder} + {text_encoder}, real {real}, synthetic {synthetic}, {size} px, {tokens} tokens, {} threads, {} \
              (generated weights)\n{}",
             threads(),
+            precision_name(),
             table(&rows, &[1])
         )
     }

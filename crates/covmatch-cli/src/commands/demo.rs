@@ -16,7 +16,6 @@ use covmatch::config::{Config, Machine};
 use covmatch::data::Split;
 use covmatch::distill;
 use covmatch::distilled::DistilledSet;
-use covmatch::engine::set_threads;
 use covmatch::evaluate::{Evaluation, EvaluationFile, Kept, Progress, Recalls, evaluate_folder, evaluate_pairs};
 use covmatch::experiment::{Experiment, Opener};
 use covmatch::files;
@@ -67,7 +66,7 @@ const FOLDERS: [&str; 4] = ["checkpoints", "tensorboard", "images", "evaluations
 /// Runs the demo and prints its table; fails if any part did not do its work.
 pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
     let start = Instant::now();
-    set_threads(args.threads)?;
+    args.cpu.set()?;
     let overrides: Vec<String> = if args.smoke { SMOKE.map(str::to_owned).to_vec() } else { Vec::new() };
     let config = Config::parse("presets/demo.toml", PRESET, &overrides)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));

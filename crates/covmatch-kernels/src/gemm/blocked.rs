@@ -60,7 +60,7 @@ pub(super) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f
 }
 
 /// Part `i` of `total` items cut into `parts` nearly equal runs.
-fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
+pub(super) fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
     total * i / parts..total * (i + 1) / parts
 }
 

@@ -1,9 +1,12 @@
 //! Matrix products `C = A B` of strided `f32` matrices, with bias and clamping applied on the way out.
 //!
-//! With AVX-512 the product runs on a micro-kernel of this crate ([`blocked`]); otherwise on the `gemm` crate.
+//! With AVX-512 the product runs on a micro-kernel of this crate ([`blocked`]); otherwise on the `gemm` crate. Where the
+//! process asks for it, large products round their operands to bf16 ([`bf16`]).
 
 #[cfg(target_arch = "x86_64")]
 mod aligned;
+#[cfg(target_arch = "x86_64")]
+mod bf16;
 #[cfg(target_arch = "x86_64")]
 mod blocked;
 mod clamp;
@@ -113,6 +116,11 @@ pub(crate) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f
         return Vec::new();
     }
     #[cfg(target_arch = "x86_64")]
+    if let Some(form) = bf16::form(m, n, k) {
+        // SAFETY: `form` is what the machine has.
+        return unsafe { bf16::product(form, a, b, start, clamp) };
+    }
+    #[cfg(target_arch = "x86_64")]
     if level() == Level::Avx512 && k > 0 {
         return blocked::product(a, b, start, clamp);
     }
@@ -163,7 +171,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn fill(n: usize, seed: u64) -> Vec<f32> {
+    pub(super) fn fill(n: usize, seed: u64) -> Vec<f32> {
         let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         (0..n)
             .map(|_| {

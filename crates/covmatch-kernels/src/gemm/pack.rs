@@ -1,5 +1,7 @@
 //! Copies blocks of a matrix into the layout that the micro-kernel reads.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
@@ -73,16 +75,26 @@ fn whole_blocks(rows: usize, cols: usize) -> (usize, usize) {
     if level() == Level::Avx512 { (rows / 16 * 16, cols / 16 * 16) } else { (0, 0) }
 }
 
-/// Transposes a 16 x 16 block in registers.
+/// Transposes a 16 x 16 block.
 ///
 /// # Safety
 /// The machine has AVX-512F; both blocks lie within their allocations.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn transpose_16x16(x: *const f32, x_stride: usize, out: *mut f32, out_stride: usize) {
-    use std::arch::x86_64::*;
     // SAFETY: the caller vouches for 16 rows of 16 values.
-    let r: [__m512; 16] = std::array::from_fn(|i| unsafe { _mm512_loadu_ps(x.add(i * x_stride)) });
+    let rows = std::array::from_fn(|i| unsafe { _mm512_loadu_ps(x.add(i * x_stride)) });
+    for (j, column) in transposed(rows).into_iter().enumerate() {
+        // SAFETY: as above.
+        unsafe { _mm512_storeu_ps(out.add(j * out_stride), column) };
+    }
+}
+
+/// The columns of 16 rows of 16 values.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn transposed(r: [__m512; 16]) -> [__m512; 16] {
     // Interleave pairs of rows, then pairs of pairs: t[4q + s] holds, in lane l, column 4l + s of rows 4q .. 4q + 4.
     let t: [__m512; 16] = std::array::from_fn(|i| {
         let q = i / 4 * 4;
@@ -94,19 +106,15 @@ unsafe fn transpose_16x16(x: *const f32, x_stride: usize, out: *mut f32, out_str
         _mm512_castpd_ps(if i % 2 == 0 { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) })
     });
     // Gather the 128-bit lanes: column 4l + s is lane l of t[s], t[4 + s], t[8 + s], t[12 + s].
+    let mut columns = [_mm512_setzero_ps(); 16];
     for s in 0..4 {
         let (a, b, c, d) = (t[s], t[4 + s], t[8 + s], t[12 + s]);
         let (ab_even, ab_odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
         let (cd_even, cd_odd) = (_mm512_shuffle_f32x4::<0x88>(c, d), _mm512_shuffle_f32x4::<0xdd>(c, d));
-        let columns = [
-            _mm512_shuffle_f32x4::<0x88>(ab_even, cd_even),
-            _mm512_shuffle_f32x4::<0x88>(ab_odd, cd_odd),
-            _mm512_shuffle_f32x4::<0xdd>(ab_even, cd_even),
-            _mm512_shuffle_f32x4::<0xdd>(ab_odd, cd_odd),
-        ];
-        for (l, column) in columns.into_iter().enumerate() {
-            // SAFETY: the caller vouches for 16 rows of 16 values.
-            unsafe { _mm512_storeu_ps(out.add((4 * l + s) * out_stride), column) };
-        }
+        columns[s] = _mm512_shuffle_f32x4::<0x88>(ab_even, cd_even);
+        columns[4 + s] = _mm512_shuffle_f32x4::<0x88>(ab_odd, cd_odd);
+        columns[8 + s] = _mm512_shuffle_f32x4::<0xdd>(ab_even, cd_even);
+        columns[12 + s] = _mm512_shuffle_f32x4::<0xdd>(ab_odd, cd_odd);
     }
+    columns
 }

@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{device_name, threads, vector_level};
+use crate::engine::{DeviceChoice, device_name, precision_name, threads, vector_level};
 
 /// What a run writes down about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +41,18 @@ pub struct Machine {
     pub threads: usize,
     /// Vector instructions of the CPU kernels, such as `avx512`.
     pub vector: String,
+    /// Precision of the CPU kernels' products, such as `bf16`; absent for f32, and on other devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
 }
 
 impl Machine {
     /// This machine, computing on `device`.
     pub fn here(device: &Device) -> Self {
-        Self { device: device_name(device), threads: threads(), vector: vector_level().to_owned() }
+        let (device, precision) = (device_name(device), precision_name());
+        let on_cpu = device == DeviceChoice::Flex.to_string();
+        let precision = (on_cpu && precision != "f32").then(|| precision.to_owned());
+        Self { device, threads: threads(), vector: vector_level().to_owned(), precision }
     }
 }
 
@@ -59,9 +65,10 @@ impl Maker {
 
 impl std::fmt::Display for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { device, threads, vector } = self;
+        let Self { device, threads, vector, precision } = self;
         let plural = if *threads == 1 { "" } else { "s" };
-        write!(f, "{device}, {threads} thread{plural}, {vector}")
+        write!(f, "{device}, {threads} thread{plural}, {vector}")?;
+        precision.iter().try_for_each(|precision| write!(f, ", {precision}"))
     }
 }
 

@@ -68,6 +68,11 @@ pub(super) fn maker_before_it_was_written(folder: &RunFolder, config: &Config) -
         title: method.map_or_else(|| name.clone(), |method| method.title.to_owned()),
         learns: method.is_none_or(|method| method.learning().is_some()),
         method: name,
-        machine: Machine { device: "unknown device".to_owned(), threads: 0, vector: "unknown vectors".to_owned() },
+        machine: Machine {
+            device: "unknown device".to_owned(),
+            threads: 0,
+            vector: "unknown vectors".to_owned(),
+            precision: None,
+        },
     }
 }

@@ -1,0 +1,48 @@
+//! In which precision matrix products run.
+//!
+//! One setting for the whole process. Tensors are f32 in either: [`Precision::Bf16`] rounds the operands of large products
+//! to bf16 (8 bits of significand, the exponents of f32) as it packs them, and sums in f32.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::simd;
+
+/// The precision of matrix products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Operands and sums in f32.
+    #[default]
+    F32,
+    /// Operands in bf16 where that is faster, sums in f32.
+    Bf16,
+}
+
+/// The machine has no instructions for bf16 products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bf16Missing;
+
+impl fmt::Display for Bf16Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bf16 products need a CPU with avx512_bf16 or amx_bf16, and this one has neither or is told not to use them")
+    }
+}
+
+impl Error for Bf16Missing {}
+
+static BF16: AtomicBool = AtomicBool::new(false);
+
+/// Sets the precision of all matrix products from now on; f32 until it is called.
+pub fn set_precision(precision: Precision) -> Result<(), Bf16Missing> {
+    if precision == Precision::Bf16 && simd::bf16().is_none() {
+        return Err(Bf16Missing);
+    }
+    BF16.store(precision == Precision::Bf16, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The precision of matrix products.
+pub fn precision() -> Precision {
+    if BF16.load(Ordering::Relaxed) { Precision::Bf16 } else { Precision::F32 }
+}
