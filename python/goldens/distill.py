@@ -12,6 +12,8 @@ Writes crates/covmatch/tests/goldens/distill_NAME_*.safetensors, made in float64
     steps      STEPS steps, each of them a matching step with SGD on the pairs and a step of InfoNCE with SGD on the
                model: losses [STEPS, 4] (the three, InfoNCE), moved.pixels and moved.text: after less before
     rows       the same, each step matching the pairs rows [STEPS, 4] only, the others moving on with their momentum
+    waypoint   what a waypoint of WayMatch asks of the pairs: losses [5] (covariance, L_feat_v, L_feat_l, auto-covariances,
+               InfoNCE of the pairs), grad.pixels and grad.text of their sum weighted by WEIGHTS
     info_nce   loss of the batch `online.0`, grad.KEY and norm.KEY of the heads, as formula.py lists
 Of pixels and text (grad and moved), 4096 elements at flat indices floor(j * numel / 4096), and norm.* of each pair.
 Each file has what the test needs to repeat it: masks, learning rates, rho and lambda.
@@ -48,8 +50,12 @@ CASES = {
 # name: the files. ReLU6 has kinks: probably, over ten steps some activations of EfficientNet come so close to one that
 # rounding to float32 pushes them over, and gradients jump. PyTorch in float32 is then up to 1e-1 from PyTorch in float64, or
 # 3e-4 with another number of threads. Many steps are therefore followed with the smooth NFNet only.
-KINDS = {"efficientnet_lite0": ["match", "info_nce"], "nfnet_l0": ["match", "steps", "rows", "info_nce"]}
+KINDS = {
+    "efficientnet_lite0": ["match", "waypoint", "info_nce"],
+    "nfnet_l0": ["match", "steps", "rows", "waypoint", "info_nce"],
+}
 LR_IMG, LR_TXT = 0.007, 0.01  # of the pairs
+WEIGHTS = [1.0, 0.1, 0.1, 0.5, 0.3]  # of the terms of a waypoint
 
 
 class Model(nn.Module):
@@ -120,6 +126,25 @@ def matching_losses(model, real, synthetic):
     return torch.stack([cov, feat_v, feat_l])
 
 
+def waypoint_losses(model, real, synthetic):
+    """Covariance, L_feat_v, L_feat_l, auto-covariances and InfoNCE; covariances relative to those of the real batch."""
+    def relative(target, found):
+        return (RHO * target - found).square().sum() / target.square().sum()
+
+    with torch.no_grad():
+        t_v, t_l = model.features(*real)
+        m_v, m_l = model.image_head(t_v).mean(0), model.text_head(t_l).mean(0)
+    s_v, s_l = model.features(*synthetic)
+    return torch.stack([
+        relative(cross_covariance(t_v, t_l), cross_covariance(s_v, s_l)),
+        (m_v - model.image_head(s_v).mean(0)).square().sum(),
+        (m_l - model.text_head(s_l).mean(0)).square().sum(),
+        relative(cross_covariance(t_v, t_v), cross_covariance(s_v, s_v))
+        + relative(cross_covariance(t_l, t_l), cross_covariance(s_l, s_l)),
+        model.info_nce(synthetic),
+    ])
+
+
 class Distillation:
     """The model and the synthetic pairs at the beginning, in `dtype`."""
 
@@ -138,6 +163,12 @@ class Distillation:
         synthetic = self.pixels[rows], self.text[rows], self.mask[rows]
         losses = matching_losses(self.model, self.batch(f"real.{step}"), synthetic)
         total = losses[0] + LAMBDA * (losses[1] + losses[2])
+        return losses.detach(), torch.autograd.grad(total, [self.pixels, self.text])
+
+    def at_waypoint(self):
+        """Losses of a step of WayMatch and the gradients of pixels and text."""
+        losses = waypoint_losses(self.model, self.batch("real.0"), (self.pixels, self.text, self.mask))
+        total = sum(weight * loss for weight, loss in zip(WEIGHTS, losses))
         return losses.detach(), torch.autograd.grad(total, [self.pixels, self.text])
 
     def run(self, rows=None):
@@ -186,6 +217,9 @@ def entries(case, kind, dtype):
     if kind == "match":
         losses, gradients = distillation.match(0)
         return {"losses": losses} | of_pairs("grad", gradients)
+    if kind == "waypoint":
+        losses, gradients = distillation.at_waypoint()
+        return {"losses": losses} | of_pairs("grad", gradients)
     losses, moved = distillation.run(ROWS if kind == "rows" else None)
     return {"losses": losses} | of_pairs("moved", moved)
 
@@ -213,7 +247,8 @@ def golden(case):
             largest = [f"{exact[f'moved.{name}'].abs().max():.2g}" for name in ("pixels", "text")]
             print("    pixels and text moved by at most", *largest)
         rows = {"rows": torch.tensor(ROWS)} if kind == "rows" else {}
-        formula.write(f"distill_{case}_{kind}", exact | settings | rows)
+        weights = {"weights": torch.tensor(WEIGHTS)} if kind == "waypoint" else {}
+        formula.write(f"distill_{case}_{kind}", exact | settings | rows | weights)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ mod record;
 mod sections;
 mod select;
 mod trajectory;
+mod waymatch;
 
 pub use compare::CompareConfig;
 pub(crate) use compare::FULL;
@@ -25,6 +26,7 @@ pub use record::{Machine, Maker, RunRecord};
 pub use sections::{Colours, HeadConfig, ImageConfig, PoolingName, TextConfig, TrainConfig};
 pub use select::SelectConfig;
 pub use trajectory::{ExpertsConfig, TrajectoryConfig, Unroll};
+pub use waymatch::WayMatchConfig;
 
 use std::path::Path;
 
@@ -60,6 +62,9 @@ pub struct Config {
     /// How MTT-VL and LoRS follow them.
     #[serde(default)]
     pub trajectory: TrajectoryConfig,
+    /// The teachers of WayMatch, and what it asks of the pairs.
+    #[serde(default)]
+    pub waymatch: WayMatchConfig,
     /// How a model is trained on the pairs to evaluate them.
     #[serde(default = "TrainConfig::on_pairs")]
     pub evaluate: TrainConfig,
@@ -180,6 +185,7 @@ impl Config {
             self.shared_batch_problem(),
             self.experts.problem(),
             self.trajectory.problem(&self.experts),
+            self.waymatch.problem(),
             self.evaluate.problem("evaluate"),
             self.train.problem("train"),
             self.select.problem(),

@@ -147,7 +147,8 @@ impl Run<'_> {
     /// Writes the set and what it took; `took_steps` tells whether this process took any.
     fn finish(&self, learner: &dyn Learner, took_steps: bool) -> Result<Outcome, DistillError> {
         let synthetic = learner.synthetic();
-        let made = Made { pairs: synthetic.inputs.clone(), captions: &synthetic.captions, learned: learner.learned() };
+        let (pairs, learned) = (learner.pairs(), learner.learned()?);
+        let made = Made { pairs, captions: &synthetic.captions, learned };
         write_set(self.folder, &self.experiment, &self.maker, learner.done(), made)?;
         let peak_memory = if took_steps { new_peak(self.before) } else { None };
         let (steps, seconds) = (learner.done(), phase_seconds(&self.folder.metrics())?);

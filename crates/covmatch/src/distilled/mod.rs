@@ -44,8 +44,8 @@ pub struct DistilledSet {
 pub struct Learned {
     /// Similarity of every picture and caption `[N, N]`; none: each picture belongs to its own caption.
     pub similarity: Option<Tensor<2>>,
-    /// Learning rates of both sides of a model.
-    pub rates: Branches<f32>,
+    /// Learning rates of both sides of a model; none: those of the protocol.
+    pub rates: Option<Branches<f32>>,
     /// The loss that they were learned with.
     pub loss: PairLoss,
 }
@@ -123,8 +123,10 @@ impl DistilledSet {
             if let Some(similarity) = similarity {
                 file.put("similarity", similarity.clone());
             }
-            file.put_value("syn_lr_img", &rates.image);
-            file.put_value("syn_lr_txt", &rates.text);
+            if let Some(rates) = rates {
+                file.put_value("syn_lr_img", &rates.image);
+                file.put_value("syn_lr_txt", &rates.text);
+            }
             file.put_value("loss", loss);
         }
         let about = serde_json::to_value(&self.about).map_err(|cause| file.content(cause.to_string()))?;
@@ -163,14 +165,17 @@ impl DistilledSet {
 }
 
 fn learned(file: &TensorFile, n: usize, device: &Device) -> Result<Option<Learned>, TensorFileError> {
-    if !file.metadata.contains_key("syn_lr_img") {
+    if !file.metadata.contains_key("loss") {
         return Ok(None);
     }
     let similarity = file.contains("similarity").then(|| file.get::<2>("similarity", device)).transpose()?;
     if let Some(shape) = similarity.as_ref().map(Tensor::dims).filter(|shape| *shape != [n, n]) {
         return Err(file.content(format!("has a similarity of shape {shape:?} for {n} pairs")));
     }
-    let rates = Branches { image: file.value("syn_lr_img")?, text: file.value("syn_lr_txt")? };
+    let rates = match file.metadata.contains_key("syn_lr_img") {
+        true => Some(Branches { image: file.value("syn_lr_img")?, text: file.value("syn_lr_txt")? }),
+        false => None,
+    };
     Ok(Some(Learned { similarity, rates, loss: file.value("loss")? }))
 }
 

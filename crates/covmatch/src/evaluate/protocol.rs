@@ -117,7 +117,7 @@ pub fn evaluate_pairs(
     // Sentence features leave the text encoder out: there is nothing that could train it.
     let train_text_encoder = config.train_text_encoder && pairs.level == TextLevel::Inputs;
     let config = TrainConfig { train_text_encoder, ..config };
-    let rates = learned.filter(|_| config.learned_rates).map(|learned| learned.rates);
+    let rates = learned.filter(|_| config.learned_rates).and_then(|learned| learned.rates);
     repeat(experiment, Recipe { config: &config, rates, purpose: "evaluate" }, done, &mut examples, progress)
 }
 

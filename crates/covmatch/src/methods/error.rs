@@ -39,6 +39,12 @@ pub enum MethodError {
     /// There are no experts to follow.
     #[error(transparent)]
     Experts(#[from] super::trajectory::ExpertsError),
+    /// A folder of models is that of another experiment.
+    #[error(transparent)]
+    Recipe(#[from] super::RecipeError),
+    /// There are no teachers to follow.
+    #[error(transparent)]
+    Teachers(#[from] super::waymatch::TeachersError),
     /// A loss or a gradient is not a finite number.
     #[error(
         "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use super::{MethodError, Synthetic};
 use crate::distilled::Learned;
 use crate::experiment::Experiment;
+use crate::model::Inputs;
 
 /// A way of learning pairs, between two steps.
 ///
@@ -40,9 +41,14 @@ pub trait Learner {
     /// The pairs as they are.
     fn synthetic(&self) -> &Synthetic;
 
+    /// The pairs that are kept of them: they themselves, or their running means.
+    fn pairs(&self) -> Inputs {
+        self.synthetic().inputs.clone()
+    }
+
     /// What was learned beside them, for models that are trained on them.
-    fn learned(&self) -> Option<Learned> {
-        None
+    fn learned(&self) -> Result<Option<Learned>, MethodError> {
+        Ok(None)
     }
 }
 

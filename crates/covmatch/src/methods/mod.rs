@@ -8,12 +8,14 @@
 //! | [`forgetting`]            | real, which a model in training forgets least often               |
 //! | [`covmatch`]              | learned, by matching cross-covariance                             |
 //! | [`trajectory`]            | learned, by following experts: MTT-VL and LoRS                    |
+//! | [`waymatch`]              | learned, by matching the data at the waypoints of teachers        |
 //!
 //! A method that selects is a function from an experiment to captions ([`selection`]); one that learns implements
 //! [`Learner`]. Its entry, a [`Method`], says all that the rest of the program asks: the commands, comparisons, cards and
 //! reports know methods by their entries alone. What learners share is here too: the [`Synthetic`] pairs and their
 //! descent, [`RealBatches`], rates in relative units ([`relative_rate`]). `examples/own_method.rs` adds one from outside.
 
+mod adam;
 mod batches;
 mod coreset;
 pub mod covmatch;
@@ -25,16 +27,20 @@ pub mod k_center;
 mod learner;
 pub mod random;
 mod rates;
+mod recipe;
 mod registry;
 pub mod selection;
 mod synthetic;
 pub mod trajectory;
+pub mod waymatch;
 
+pub use adam::Adam;
 pub use batches::RealBatches;
 pub use coreset::{JointFeatures, Rows};
 pub use entry::{Begun, Chart, Choose, EpochDone, Learns, Method, Phase, Selects, Work};
 pub use error::MethodError;
 pub use learner::{Learner, StepReport, Value};
 pub use rates::{relative_rate, rms};
+pub use recipe::RecipeError;
 pub use registry::{Methods, UnknownMethod};
-pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity, pair_gradients};
+pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity, gradients_through_features, pair_gradients};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Learns, Method, Selects, covmatch, forgetting, herding, k_center, random, trajectory};
+use super::{Learns, Method, Selects, covmatch, forgetting, herding, k_center, random, trajectory, waymatch};
 use crate::config::{Config, ConfigError};
 
 /// All methods that a program knows, in the order of its tables.
@@ -26,6 +26,7 @@ impl Methods {
             trajectory::mtt_vl(),
             trajectory::lors(),
             covmatch::method(),
+            waymatch::method(),
         ])
     }
 

@@ -7,13 +7,14 @@
 //! baked in. Neither pixels nor text are clamped.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use covmatch_kernels::{SgdRates, sgd_step};
+use covmatch_kernels::{SgdRates, sgd_step, side_by_side};
 
 use super::MethodError;
 use crate::config::{Init, Learn};
 use crate::encoders::{EncoderError, Mode};
 use crate::engine::Stream;
 use crate::experiment::Experiment;
+use crate::losses::cross_covariance::Features;
 use crate::model::{Inputs, Model};
 use crate::tensor_file::{TensorFile, TensorFileError};
 
@@ -146,6 +147,38 @@ pub fn pair_gradients(
     let value = loss.clone().into_scalar::<f32>();
     let gradients = &mut loss.backward();
     Ok((value, PairGradients { pixels: pixels.grad_remove(gradients), text: text.grad_remove(gradients) }))
+}
+
+/// The loss of the features `h` of `pairs` under `model`, and its gradients with respect to the modalities in `learn`.
+///
+/// The branches of the model meet in the loss alone: behind it each of them is traversed by itself, side by side.
+/// `model` is tracked and its parameters are not (`no_grad().train()`).
+pub fn gradients_through_features(
+    model: &Model,
+    pairs: Inputs,
+    learn: Learn,
+    loss: impl FnOnce(Features) -> Result<Tensor<1>, EncoderError>,
+) -> Result<(f32, PairGradients), EncoderError> {
+    let Inputs { pixels, text, mask, level } = pairs.autodiff();
+    let pixels = if learn.image() { pixels.require_grad() } else { pixels };
+    let text = if learn.text() { text.require_grad() } else { text };
+    let h = model.features(Inputs { pixels: pixels.clone(), text: text.clone(), mask, level }, &mut Mode::Eval)?;
+    let leaves = h.as_ref().map(|h| h.clone().detach().require_grad());
+    let loss = loss(leaves.clone())?;
+    let value = loss.clone().into_scalar::<f32>();
+    let at_h = &mut loss.backward();
+    let (at_image, at_text) = (leaves.image.grad_remove(at_h), leaves.text.grad_remove(at_h));
+    let (pixels, text) = side_by_side(
+        &pixels.device(),
+        || pulled_back(&pixels, h.image, at_image.filter(|_| learn.image())),
+        || pulled_back(&text, h.text, at_text.filter(|_| learn.text())),
+    );
+    Ok((value, PairGradients { pixels, text }))
+}
+
+/// The gradient at `x` that `gradient`, the gradient at `h`, has; `h` is a function of `x`.
+fn pulled_back<const D: usize>(x: &Tensor<D>, h: Tensor<2>, gradient: Option<Tensor<2>>) -> Option<Tensor<D>> {
+    x.grad_remove(&mut (h * gradient?.autodiff()).sum().backward())
 }
 
 /// `x` and its velocity after a step; without a gradient `x` stays and the velocity is zero.

@@ -11,6 +11,7 @@ mod built_in;
 mod pretrained;
 mod trainer;
 mod training;
+mod velocities;
 mod visual;
 
 pub use crate::branches::Branches;

@@ -25,7 +25,7 @@ impl Training {
         Self {
             config: config.evaluate,
             loss: similar.map_or(PairLoss::InfoNce, |learned| learned.loss),
-            rates: learned.filter(|_| config.evaluate.learned_rates).map(|learned| learned.rates),
+            rates: learned.filter(|_| config.evaluate.learned_rates).and_then(|learned| learned.rates),
             similarity: similar.is_some(),
             tau: config.head.tau,
             width: config.head.width,
@@ -172,8 +172,10 @@ fn beside(learned: &Learned) -> String {
         Some(_) => "- `similarity` [N, N]: how similar each picture and caption are, the target of the loss.\n",
         None => "",
     };
-    format!(
-        "{similarity}- Learned rates, in the file's metadata: {} for the image side of a model, {} for the text side.\n",
-        rates.image, rates.text
-    )
+    let rates = rates.map_or(String::new(), |Branches { image, text }| {
+        format!(
+            "- Learned rates, in the file's metadata: {image} for the image side of a model, {text} for the text side.\n"
+        )
+    });
+    format!("{similarity}{rates}")
 }

@@ -15,30 +15,21 @@ use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
 use super::point::{Point, model_at, named, point_in, trained_keys};
-use crate::config::{Config, ExpertsConfig};
+use crate::config::ExpertsConfig;
 use crate::engine::Seed;
 use crate::experiment::Experiment;
-use crate::files::{self, WriteError};
+use crate::files::WriteError;
 use crate::methods::MethodError;
+use crate::methods::recipe::{self, ModelRecipe};
 use crate::model::{Example, Model, PartRates, Trainer};
 use crate::shard::Shard;
 use crate::tensor_file::TensorFile;
 
-/// What experts were trained with: a folder holds the experts of one recipe.
+/// What experts were trained with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Recipe {
-    seed: u64,
-    data_fingerprint: String,
-    image_encoder: String,
-    image_size: usize,
-    text_encoder: String,
-    pooling: String,
-    head_image: bool,
-    head_width: usize,
-    head_depth: usize,
-    head_dropout: f32,
-    tau: f32,
-    augment: bool,
+    #[serde(flatten)]
+    model: ModelRecipe,
     epochs: usize,
     batch: usize,
     lr_image: f32,
@@ -48,60 +39,19 @@ struct Recipe {
 
 impl Recipe {
     fn of(experiment: &Experiment) -> Self {
-        let Config { seed, data, image, text, head, experts, .. } = &experiment.config;
-        Self {
-            seed: *seed,
-            data_fingerprint: experiment.fingerprint(),
-            image_encoder: image.encoder.clone(),
-            image_size: image.size,
-            text_encoder: text.encoder.clone(),
-            pooling: text.pooling.name().to_owned(),
-            head_image: head.image,
-            head_width: head.width,
-            head_depth: head.depth,
-            head_dropout: head.dropout,
-            tau: head.tau,
-            augment: data.augment,
-            epochs: experts.epochs,
-            batch: experts.batch,
-            lr_image: experts.lr_image,
-            lr_text: experts.lr_text,
-            train_text_encoder: experts.train_text_encoder,
-        }
+        let &ExpertsConfig { epochs, batch, lr_image, lr_text, train_text_encoder, .. } = &experiment.config.experts;
+        Self { model: ModelRecipe::of(experiment), epochs, batch, lr_image, lr_text, train_text_encoder }
     }
 }
 
 /// Why experts cannot be trained or used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpertsError {
-    /// The folder holds experts of another recipe.
-    #[error(
-        "{folder} holds experts that were trained with {field} = {there}, and this experiment has {wanted}: choose another \
-         experts.folder, or the same setting"
-    )]
-    OtherRecipe {
-        /// The folder.
-        folder: String,
-        /// The first setting that differs.
-        field: String,
-        /// Its value in the folder.
-        there: String,
-        /// Its value in the experiment.
-        wanted: String,
-    },
     /// There are no experts.
     #[error("{folder} has no whole expert: train some with `covmatch experts CONFIG`")]
     None {
         /// The folder.
         folder: String,
-    },
-    /// The record of a folder cannot be read.
-    #[error("cannot read {path}: {cause}; remove the folder and train the experts again")]
-    Record {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        cause: String,
     },
     /// The disk is too small.
     #[error(
@@ -158,16 +108,7 @@ pub struct Experts {
 impl Experts {
     /// Those of `experiment`. Makes the folder if it is not there; an error if it holds others.
     pub fn open(experiment: Experiment) -> Result<Self, MethodError> {
-        let config = &experiment.config.experts;
-        let (path, recipe) = (config.folder.join("experts.toml"), Recipe::of(&experiment));
-        if path.is_file() {
-            check_recipe(&path, &recipe)?;
-        } else {
-            fs::create_dir_all(&config.folder).map_err(|cause| WriteError::new(&config.folder, cause))?;
-            let record = |cause: String| ExpertsError::Record { path: path.display().to_string(), cause };
-            let text = toml::to_string(&recipe).map_err(|cause| record(cause.to_string()))?;
-            files::write(&path, text.as_bytes())?;
-        }
+        recipe::keep(&experiment.config.experts.folder, "experts", "experts.folder", &Recipe::of(&experiment))?;
         let model = frame(&experiment, experiment.config.seed(), 0);
         Ok(Self { experiment, model })
     }
@@ -303,29 +244,6 @@ impl Experts {
 pub(super) fn frame(experiment: &Experiment, seed: Seed, draw: u64) -> Model {
     let model = experiment.model(seed, draw);
     if experiment.config.experts.train_text_encoder { model } else { model.with_frozen_text() }
-}
-
-/// An error unless the record at `path` is `recipe`.
-fn check_recipe(path: &Path, recipe: &Recipe) -> Result<(), ExpertsError> {
-    let record = |cause: String| ExpertsError::Record { path: path.display().to_string(), cause };
-    let text = fs::read_to_string(path).map_err(|cause| record(cause.to_string()))?;
-    let table = |text: &str| text.parse::<toml::Table>().map_err(|cause| record(cause.to_string()));
-    // Through text, as numbers are rounded when they are written.
-    let wanted = table(&toml::to_string(recipe).map_err(|cause| record(cause.to_string()))?)?;
-    let there = table(&text)?;
-    let none = toml::Value::String("nothing".to_owned());
-    for (field, wanted) in &wanted {
-        let there = there.get(field).unwrap_or(&none);
-        if there != wanted {
-            return Err(ExpertsError::OtherRecipe {
-                folder: path.parent().unwrap_or(path).display().to_string(),
-                field: field.clone(),
-                there: there.to_string(),
-                wanted: wanted.to_string(),
-            });
-        }
-    }
-    Ok(())
 }
 
 /// Bytes that are free for this user on the disk of `folder`; none where the system does not say.

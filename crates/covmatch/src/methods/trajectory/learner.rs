@@ -160,10 +160,10 @@ impl<P: Published> Learner for TrajectoryMatching<P> {
         &self.state.synthetic
     }
 
-    fn learned(&self) -> Option<Learned> {
+    fn learned(&self) -> Result<Option<Learned>, MethodError> {
         let alpha = self.experiment.config.trajectory.alpha;
         let similarity = self.state.similarity.as_ref().map(|factors| factors.matrix(alpha));
-        Some(Learned { similarity, rates: self.state.eta, loss: self.settings.loss })
+        Ok(Some(Learned { similarity, rates: Some(self.state.eta), loss: self.settings.loss }))
     }
 }
 
