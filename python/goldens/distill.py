@@ -12,8 +12,9 @@ Writes crates/covmatch/tests/goldens/distill_NAME_*.safetensors, made in float64
     steps      STEPS steps, each of them a matching step with SGD on the pairs and a step of InfoNCE with SGD on the
                model: losses [STEPS, 4] (the three, InfoNCE), moved.pixels and moved.text: after less before
     rows       the same, each step matching the pairs rows [STEPS, 4] only, the others moving on with their momentum
-    waypoint   what a waypoint of WayMatch asks of the pairs: losses [5] (covariance, L_feat_v, L_feat_l, auto-covariances,
-               InfoNCE of the pairs), grad.pixels and grad.text of their sum weighted by WEIGHTS
+    waypoint   what a waypoint of WayMatch asks of the pairs: losses [6] (covariance, L_feat_v, L_feat_l, covariance and
+               variances in canonical directions, InfoNCE of the pairs), grad.pixels and grad.text of their sum weighted
+               by WEIGHTS
     info_nce   loss of the batch `online.0`, grad.KEY and norm.KEY of the heads, as formula.py lists
 Of pixels and text (grad and moved), 4096 elements at flat indices floor(j * numel / 4096), and norm.* of each pair.
 Each file has what the test needs to repeat it: masks, learning rates, rho and lambda.
@@ -55,7 +56,8 @@ KINDS = {
     "nfnet_l0": ["match", "steps", "rows", "waypoint", "info_nce"],
 }
 LR_IMG, LR_TXT = 0.007, 0.01  # of the pairs
-WEIGHTS = [1.0, 0.1, 0.1, 0.5, 0.3]  # of the terms of a waypoint
+WEIGHTS = [1.0, 0.1, 0.1, 0.5, 0.05, 0.3]  # of the terms of a waypoint
+DIRECTIONS, RIDGE = 7, 0.1  # as many as the 8 centred features of a real batch span
 
 
 class Model(nn.Module):
@@ -126,21 +128,33 @@ def matching_losses(model, real, synthetic):
     return torch.stack([cov, feat_v, feat_l])
 
 
+def whitening(h):
+    """L^-T of the covariance L L^T of `h` with the ridge."""
+    covariance = cross_covariance(h, h)
+    ridge = RIDGE * covariance.diagonal().mean() * torch.eye(len(covariance), dtype=h.dtype)
+    return torch.linalg.inv(torch.linalg.cholesky(covariance + ridge)).t()
+
+
 def waypoint_losses(model, real, synthetic):
-    """Covariance, L_feat_v, L_feat_l, auto-covariances and InfoNCE; covariances relative to those of the real batch."""
+    """The terms of a waypoint whose data is the batch `real`."""
     def relative(target, found):
         return (RHO * target - found).square().sum() / target.square().sum()
 
     with torch.no_grad():
         t_v, t_l = model.features(*real)
         m_v, m_l = model.image_head(t_v).mean(0), model.text_head(t_l).mean(0)
+        c_t, w_v, w_l = cross_covariance(t_v, t_l), whitening(t_v), whitening(t_l)
+        u, _, vh = torch.linalg.svd(w_v.t() @ c_t @ w_l)
+        q_v, q_l = w_v @ u[:, :DIRECTIONS], w_l @ vh[:DIRECTIONS].t()
+        one = torch.eye(DIRECTIONS, dtype=t_v.dtype)
     s_v, s_l = model.features(*synthetic)
+    x_v, x_l = s_v @ q_v, s_l @ q_l
     return torch.stack([
-        relative(cross_covariance(t_v, t_l), cross_covariance(s_v, s_l)),
+        relative(c_t, cross_covariance(s_v, s_l)),
         (m_v - model.image_head(s_v).mean(0)).square().sum(),
         (m_l - model.text_head(s_l).mean(0)).square().sum(),
-        relative(cross_covariance(t_v, t_v), cross_covariance(s_v, s_v))
-        + relative(cross_covariance(t_l, t_l), cross_covariance(s_l, s_l)),
+        relative(q_v.t() @ c_t @ q_l, cross_covariance(x_v, x_l)),
+        relative(one, cross_covariance(x_v, x_v)) + relative(one, cross_covariance(x_l, x_l)),
         model.info_nce(synthetic),
     ])
 
@@ -247,7 +261,7 @@ def golden(case):
             largest = [f"{exact[f'moved.{name}'].abs().max():.2g}" for name in ("pixels", "text")]
             print("    pixels and text moved by at most", *largest)
         rows = {"rows": torch.tensor(ROWS)} if kind == "rows" else {}
-        weights = {"weights": torch.tensor(WEIGHTS)} if kind == "waypoint" else {}
+        weights = {"weights": torch.tensor(WEIGHTS), "ridge": torch.tensor([RIDGE])} if kind == "waypoint" else {}
         formula.write(f"distill_{case}_{kind}", exact | settings | rows | weights)
 
 

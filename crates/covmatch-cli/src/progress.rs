@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use covmatch::distill::{Event, Observer};
 use covmatch::evaluate::Progress;
-use covmatch::methods::{EpochDone, StepReport};
+use covmatch::methods::{EpochDone, Prepared, StepReport};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console::progress;
@@ -89,11 +89,22 @@ impl StepBar {
         let message = format!("{}  {:.2} s/step", report.summary, report.total_seconds());
         self.bar.show(report.step + 1, self.total, &message);
     }
+
+    /// Shows how far that is which the method needs first.
+    fn preparing(&mut self, what: &str, Prepared { done, total, summary }: &Prepared) {
+        if *total != self.total {
+            self.bar = Bar::new(*total);
+            self.total = *total;
+            self.bar.say(&format!("{what} first, {total} parts to make; later runs share them"));
+        }
+        self.bar.show(*done, *total, summary);
+    }
 }
 
 impl Observer for StepBar {
     fn event(&mut self, event: Event<'_>) {
         match event {
+            Event::Preparing { what, prepared } => self.preparing(what, prepared),
             Event::Started { done, total, constants, .. } => {
                 self.bar = Bar::new(total);
                 self.total = total;

@@ -6,10 +6,11 @@ mod parity;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use covmatch::config::Learn;
+use covmatch::config::{Learn, WayMatchConfig};
 use covmatch::encoders::Mode;
 use covmatch::losses::info_nce;
 use covmatch::methods::covmatch::{Matched, Objective, RealStatistics, match_pairs};
+use covmatch::methods::waymatch as way;
 use covmatch::methods::{PairRates, Synthetic};
 use covmatch::model::{Inputs, Model, ModelOptimizer, TrainRates};
 use covmatch_kernels::plain_ops;
@@ -92,6 +93,30 @@ fn check_match(case: Case) {
     check_pairs(&state.golden, "grad", "text", gradients.text.unwrap());
 }
 
+fn check_waypoint(case: Case) {
+    let state = State::new(case, "waypoint");
+    let &[covariance, feat, _, canonical, spread, info_nce] = state.golden.get("weights") else { panic!("weights") };
+    let [rho, ridge] = [state.golden.get("objective")[0], state.golden.get("ridge")[0]].map(|x| x as f32);
+    let [covariance, feat, canonical, spread, info_nce] =
+        [covariance, feat, canonical, spread, info_nce].map(|weight| weight as f32);
+    let objective = way::Objective { rho, covariance, feat, canonical, spread, info_nce, tau: TAU };
+
+    // A batch of 8 centred features spans 7 directions.
+    let config = WayMatchConfig { directions: 7, ridge, ..WayMatchConfig::default() };
+    let features = state.model.features(state.real("real.0"), &mut Mode::Eval).unwrap();
+    let statistics = way::Statistics::of(&state.model, features, &config).unwrap();
+    let waypoint = way::Waypoint { model: state.model.clone(), statistics };
+    let asked = way::ask(&waypoint, state.synthetic.inputs.clone(), objective, Learn::Both).unwrap();
+
+    let [feat_image, feat_text] = asked.feat;
+    let found = [asked.covariance, feat_image, feat_text, asked.canonical, asked.spread, asked.info_nce];
+    for (term, (found, expected)) in found.into_iter().zip(state.golden.get("losses")).enumerate() {
+        close(&format!("term {term}"), &[f64::from(found)], &[*expected], TOLERANCE);
+    }
+    check_pairs(&state.golden, "grad", "pixels", asked.gradients.pixels.unwrap());
+    check_pairs(&state.golden, "grad", "text", asked.gradients.text.unwrap());
+}
+
 /// All steps; `kind` says whether each takes all pairs or the rows that the file lists.
 fn check_steps(case: Case, kind: &str) {
     let mut state = State::new(case, kind);
@@ -137,6 +162,11 @@ macro_rules! cases {
             #[test]
             fn a_matching_step_agrees_with_pytorch_on_plain_operations() {
                 plain_ops(|| check_match($pair));
+            }
+
+            #[test]
+            fn what_a_waypoint_asks_agrees_with_pytorch() {
+                check_waypoint($pair);
             }
 
             #[test]

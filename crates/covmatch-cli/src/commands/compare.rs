@@ -62,7 +62,6 @@ impl Watcher for Bars {
         self.epochs = None;
         let doing = match stage {
             Stage::Skipped => "is there",
-            Stage::Experts => "needs experts: they are being trained, if they are not there ...",
             Stage::Making => "is being made ...",
             Stage::Resuming => "goes on being made ...",
             Stage::Evaluating => "is being evaluated ...",

@@ -16,7 +16,7 @@ pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
     let experts = Experts::open(experiment.clone())?;
     let shard = args.shard.unwrap_or(Shard::ALL);
     let config = &experiment.config.experts;
-    let Estimate { experts: missing, epoch_bytes, bytes } = experts.estimate(shard);
+    let Estimate { experts: missing, epochs: total, epoch_bytes, bytes } = experts.estimate(shard);
     progress(&format!(
         "{missing} experts to train, {} epochs each; {:.1} MB an epoch, {:.2} GB in all, in {}",
         config.epochs,
@@ -24,7 +24,6 @@ pub fn run(args: &ExpertsArgs) -> anyhow::Result<String> {
         bytes as f64 / 1e9,
         config.folder.display()
     ));
-    let total = (missing * config.epochs) as u64;
     let (mut bar, mut done) = (Bar::new(total), 0);
     experts.train(shard, &mut |event| {
         done += 1;

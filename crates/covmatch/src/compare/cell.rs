@@ -8,10 +8,8 @@ use crate::config::{Config, Difference, RunRecord, differences};
 use crate::distill::{self, DistillError, Observer};
 use crate::evaluate::{Evaluation, EvaluationFile, Progress, Unfinished, evaluate_folder, train_folder};
 use crate::experiment::{Experiment, Opener};
-use crate::methods::trajectory::Experts;
-use crate::methods::{EpochDone, Learns, Methods, Work};
+use crate::methods::{EpochDone, Methods, Work};
 use crate::run_folder::{Cost, RunFolder};
-use crate::shard::Shard;
 
 /// The models that are tested of an evaluation that goes on: in this version, and in version 0.1.
 const UNFINISHED: [&str; 2] = ["evaluation.unfinished.json", "runs.json"];
@@ -36,8 +34,6 @@ pub enum Stage {
     Skipped,
     /// Its set is being made.
     Making,
-    /// Its experts are being trained.
-    Experts,
     /// Its set goes on being made.
     Resuming,
     /// Its set is being evaluated.
@@ -152,22 +148,17 @@ impl Cell {
                 distill::select(bench.methods, method.name, experiment, folder, &mut |done| watcher.selecting(done))?;
                 Ok(())
             }
-            Work::Learns(learns) => self.learn(learns, folder, stage, bench, watcher),
+            Work::Learns(_) => self.learn(folder, stage, bench, watcher),
         }
     }
 
     fn learn(
         &self,
-        learns: &Learns,
         folder: &RunFolder,
         stage: Stage,
         bench: &mut Bench<'_>,
         watcher: &mut dyn Watcher,
     ) -> Result<(), CompareError> {
-        if learns.needs_experts {
-            watcher.stage(self, Stage::Experts);
-            train_experts(bench.opener.open(self.config.clone())?)?;
-        }
         watcher.stage(self, stage);
         let made = match stage {
             Stage::Resuming => {
@@ -185,11 +176,6 @@ impl Cell {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Trains the experts that are missing.
-fn train_experts(experiment: Experiment) -> Result<(), DistillError> {
-    Ok(Experts::open(experiment)?.train(Shard::ALL, &mut |_| {})?)
 }
 
 #[cfg(test)]

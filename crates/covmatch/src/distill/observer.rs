@@ -2,11 +2,18 @@
 
 use std::path::Path;
 
-use crate::methods::StepReport;
+use crate::methods::{Prepared, StepReport};
 
 /// Something that happened.
 #[non_exhaustive]
 pub enum Event<'a> {
+    /// What the method needs first is being made.
+    Preparing {
+        /// What it is, in a word.
+        what: &'static str,
+        /// How far it is.
+        prepared: &'a Prepared,
+    },
     /// The run begins, or goes on, at this step of so many.
     Started {
         /// Steps that are done.

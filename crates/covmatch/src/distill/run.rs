@@ -12,8 +12,7 @@ use super::observer::{Event, Observer};
 use crate::config::{DistillConfig, Machine, Maker, RunRecord};
 use crate::engine::peak_memory;
 use crate::experiment::Experiment;
-use crate::methods::trajectory::Experts;
-use crate::methods::{Learner, Learns, MethodError, Methods};
+use crate::methods::{Learner, Learns, MethodError, Methods, PreparationCost, Prepare};
 use crate::run_folder::{Cost, Made, RunFolder, new_peak, write_set};
 
 /// What a finished run leaves.
@@ -38,6 +37,7 @@ pub fn run(
     methods.check("the experiment", &experiment.config)?;
     let maker = Maker::of(method.name, method.title, true, &experiment.device);
     let experiment = folder.begin(experiment, maker.clone())?;
+    prepare(learns, &experiment, observer)?;
     let before = peak_memory();
     let learner = (learns.begin)(experiment.clone())?;
     Run { experiment, maker, learns, folder, before }.drive(learner, observer)
@@ -59,9 +59,16 @@ pub fn resume(
         }
     }
     warn_of_another_machine(&experiment, observer);
+    prepare(learns, &experiment, observer)?;
     let before = peak_memory();
     let learner = newest(learns, folder, &experiment, observer)?;
     Run { experiment, maker, learns, folder, before }.drive(learner, observer)
+}
+
+/// Makes what the method needs first, where it is missing.
+fn prepare(learns: &Learns, experiment: &Experiment, observer: &mut dyn Observer) -> Result<(), MethodError> {
+    let Some(Prepare { what, make, .. }) = learns.prepare else { return Ok(()) };
+    make(experiment.clone(), &mut |prepared| observer.event(Event::Preparing { what, prepared: &prepared }))
 }
 
 /// Sums depend on threads and vector instructions: says so where they are not those of the run's beginning.
@@ -153,16 +160,14 @@ impl Run<'_> {
         let peak_memory = if took_steps { new_peak(self.before) } else { None };
         let (steps, seconds) = (learner.done(), phase_seconds(&self.folder.metrics())?);
         let cost = Cost { peak_memory, ..Cost::new(steps, seconds.values().sum()) };
-        self.with_experts(cost)?.write(self.folder)?;
+        self.with_preparation(cost)?.write(self.folder)?;
         Ok(Outcome { steps, seconds, folder: self.folder.clone() })
     }
 
-    /// `cost` with that of the experts, if the method follows any.
-    fn with_experts(&self, cost: Cost) -> Result<Cost, DistillError> {
-        if !self.learns.needs_experts {
-            return Ok(cost);
-        }
-        let (seconds, bytes) = Experts::open(self.experiment.clone())?.cost()?;
+    /// `cost` with that of what the method needs first.
+    fn with_preparation(&self, cost: Cost) -> Result<Cost, DistillError> {
+        let Some(Prepare { cost: of_preparation, .. }) = self.learns.prepare else { return Ok(cost) };
+        let PreparationCost { seconds, bytes } = of_preparation(self.experiment.clone())?;
         Ok(Cost { expert_seconds: Some(seconds), expert_bytes: Some(bytes), ..cost })
     }
 

@@ -75,12 +75,43 @@ pub struct Learns {
     pub begin: fn(Experiment) -> Begun,
     /// The learner as it saved itself in a folder.
     pub resume: fn(Experiment, &Path) -> Begun,
-    /// Whether it follows experts, which are trained first.
-    pub needs_experts: bool,
+    /// What is made before the first step; none if there is nothing.
+    pub prepare: Option<Prepare>,
     /// What a report plots of its steps.
     pub charts: &'static [Chart],
     /// The phases of a step, by their names in `metrics.jsonl`.
     pub phases: &'static [Phase],
+}
+
+/// What a method needs before its first step, such as experts: models that many runs share.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepare {
+    /// What it is, in a word.
+    pub what: &'static str,
+    /// Makes what is missing of it.
+    pub make: fn(Experiment, &mut dyn FnMut(Prepared)) -> Result<(), MethodError>,
+    /// What all of it took.
+    pub cost: fn(Experiment) -> Result<PreparationCost, MethodError>,
+}
+
+/// How far a preparation is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Parts that are done.
+    pub done: u64,
+    /// All parts.
+    pub total: u64,
+    /// The newest part in a few words.
+    pub summary: String,
+}
+
+/// What a preparation took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PreparationCost {
+    /// Seconds of making it, over all processes.
+    pub seconds: f64,
+    /// Its bytes on the disk.
+    pub bytes: u64,
 }
 
 /// A plot of values that each step measures.
@@ -111,7 +142,7 @@ impl Method {
         let work = Work::Learns(Learns {
             begin: |experiment| Ok(Box::new(L::begin(experiment)?)),
             resume: |experiment, checkpoint| Ok(Box::new(L::resume(experiment, checkpoint)?)),
-            needs_experts: false,
+            prepare: None,
             charts: &[],
             phases: &[],
         });
@@ -147,10 +178,10 @@ impl Method {
         }
     }
 
-    /// The same, which follows experts; for methods that learn.
-    pub fn with_experts(self) -> Self {
+    /// The same, which needs what `prepare` makes; for methods that learn.
+    pub fn with_preparation(self, prepare: Prepare) -> Self {
         match self.work {
-            Work::Learns(learns) => Self { work: Work::Learns(Learns { needs_experts: true, ..learns }), ..self },
+            Work::Learns(learns) => Self { work: Work::Learns(Learns { prepare: Some(prepare), ..learns }), ..self },
             Work::Selects(_) => self,
         }
     }

@@ -37,7 +37,9 @@ pub mod waymatch;
 pub use adam::Adam;
 pub use batches::RealBatches;
 pub use coreset::{JointFeatures, Rows};
-pub use entry::{Begun, Chart, Choose, EpochDone, Learns, Method, Phase, Selects, Work};
+pub use entry::{
+    Begun, Chart, Choose, EpochDone, Learns, Method, Phase, PreparationCost, Prepare, Prepared, Selects, Work,
+};
 pub use error::MethodError;
 pub use learner::{Learner, StepReport, Value};
 pub use rates::{relative_rate, rms};

@@ -81,6 +81,8 @@ pub enum ExpertsError {
 pub struct Estimate {
     /// Experts that are not whole yet.
     pub experts: usize,
+    /// Their epochs that are still to be trained.
+    pub epochs: u64,
     /// Bytes of a kept epoch.
     pub epoch_bytes: u64,
     /// Bytes that are still to be written.
@@ -127,7 +129,8 @@ impl Experts {
         let share: Vec<usize> = shard.part(&all).copied().filter(missing).collect();
         let epoch_bytes = 4 * weights as u64;
         let files: usize = share.iter().map(|&expert| of_expert(expert)).sum();
-        Estimate { experts: share.len(), epoch_bytes, bytes: epoch_bytes * files as u64 }
+        let epochs = share.iter().map(|&expert| of_expert(expert).min(self.config().epochs) as u64).sum();
+        Estimate { experts: share.len(), epochs, epoch_bytes, bytes: epoch_bytes * files as u64 }
     }
 
     /// Trains the experts of the share `shard` that are not whole.

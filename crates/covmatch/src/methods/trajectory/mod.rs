@@ -43,9 +43,11 @@ pub use settings::{Defaults, Published};
 pub use similarity::Factors;
 pub use student::{Pairs, Student};
 
-use super::{Chart, Method, Phase};
+use super::{Chart, Method, MethodError, Phase, PreparationCost, Prepare, Prepared};
 use crate::config::{Config, Unroll};
+use crate::experiment::Experiment;
 use crate::losses::PairLoss;
+use crate::shard::Shard;
 
 /// Bi-trajectory matching.
 pub struct MttVl;
@@ -96,9 +98,24 @@ fn method<P: Published>(name: &'static str, title: &'static str) -> Method {
         .with_sections(&["experts", "trajectory"])
         .with_facts(facts)
         .with_steps(&CHARTS, &PHASES)
-        .with_experts()
+        .with_preparation(Prepare { what: "experts", make: train_experts, cost: cost_of_experts })
 }
 
 fn facts(config: &Config) -> Vec<(&'static str, String)> {
     vec![("Students' steps", config.trajectory.student_steps.to_string())]
+}
+
+fn train_experts(experiment: Experiment, progress: &mut dyn FnMut(Prepared)) -> Result<(), MethodError> {
+    let experts = Experts::open(experiment)?;
+    let (total, mut done) = (experts.estimate(Shard::ALL).epochs, 0);
+    experts.train(Shard::ALL, &mut |event| {
+        done += 1;
+        let summary = format!("expert {}  epoch {}  loss {:.3}", event.expert, event.epochs, event.loss);
+        progress(Prepared { done, total, summary });
+    })
+}
+
+fn cost_of_experts(experiment: Experiment) -> Result<PreparationCost, MethodError> {
+    let (seconds, bytes) = Experts::open(experiment)?.cost()?;
+    Ok(PreparationCost { seconds, bytes })
 }

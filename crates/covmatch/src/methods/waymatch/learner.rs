@@ -44,7 +44,6 @@ struct State {
 impl Learner for WayMatch {
     fn begin(experiment: Experiment) -> Result<Self, MethodError> {
         let teachers = Teachers::open(experiment.clone())?;
-        teachers.train(&mut |_| {})?;
         let model = experiment.model(experiment.config.seed(), 0);
         let synthetic = Synthetic::init(&experiment, &model)?;
         let fractions = experiment.config.distill.rates(RATE);
@@ -76,7 +75,6 @@ impl Learner for WayMatch {
             done: file.value("step")?,
         };
         let teachers = Teachers::open(experiment.clone())?;
-        teachers.train(&mut |_| {})?;
         Ok(Self { experiment, teachers, here: None, state })
     }
 

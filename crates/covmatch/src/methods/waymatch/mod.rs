@@ -13,7 +13,8 @@ pub use objective::{Asked, Objective, ask};
 pub use pool::{TeacherStep, Teachers, TeachersError, Waypoint};
 pub use statistics::{Entries, Statistics};
 
-use super::{Chart, Method, Phase};
+use super::{Chart, Method, MethodError, Phase, PreparationCost, Prepare, Prepared};
+use crate::experiment::Experiment;
 
 const CHARTS: [Chart; 3] = [
     Chart { title: "Cross-covariance loss", axis: "relative", logarithmic: true, curves: &[("L_cov", "cov")] },
@@ -31,5 +32,22 @@ const PHASES: [Phase; 2] =
 
 /// The entry of WayMatch.
 pub fn method() -> Method {
-    Method::learns::<WayMatch>("waymatch", "WayMatch").with_sections(&["waymatch"]).with_steps(&CHARTS, &PHASES)
+    Method::learns::<WayMatch>("waymatch", "WayMatch")
+        .with_sections(&["waymatch"])
+        .with_steps(&CHARTS, &PHASES)
+        .with_preparation(Prepare { what: "teachers", make: train_teachers, cost: cost_of_teachers })
+}
+
+fn train_teachers(experiment: Experiment, progress: &mut dyn FnMut(Prepared)) -> Result<(), MethodError> {
+    let teachers = Teachers::open(experiment)?;
+    let (total, mut done) = (teachers.steps_left(), 0);
+    teachers.train(&mut |TeacherStep { teacher, done: step, loss }| {
+        done += 1;
+        progress(Prepared { done, total, summary: format!("teacher {teacher}  step {step}  nce {loss:.3}") });
+    })
+}
+
+fn cost_of_teachers(experiment: Experiment) -> Result<PreparationCost, MethodError> {
+    let (seconds, bytes) = Teachers::open(experiment)?.cost()?;
+    Ok(PreparationCost { seconds, bytes })
 }

@@ -88,10 +88,18 @@ impl Teachers {
         &self.experiment.config.waymatch
     }
 
-    /// Trains the teachers that are not whole; hears of every step with its number among all steps of all teachers.
+    /// Trains the teachers that are not whole; `progress` hears of every step.
     pub fn train(&self, progress: &mut dyn FnMut(TeacherStep)) -> Result<(), MethodError> {
         let entries = Entries::draw(&self.experiment);
         (0..self.config().teachers).try_for_each(|teacher| self.train_one(teacher, &entries, progress))
+    }
+
+    /// Steps that the teachers still have to take.
+    pub fn steps_left(&self) -> u64 {
+        let waypoints = &self.config().waypoints;
+        let last = waypoints.last().copied().unwrap_or(0);
+        let done = |kept: usize| kept.checked_sub(1).map_or(0, |newest| waypoints[newest]);
+        (0..self.config().teachers).map(|teacher| (last - done(self.kept(teacher))) as u64).sum()
     }
 
     /// All waypoints that steps are taken at: a teacher and the number of its waypoint.
