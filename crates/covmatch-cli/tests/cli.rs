@@ -94,8 +94,27 @@ fn bench_prints_one_object_with_every_key() {
         assert_eq!(report["name"], case[0]);
         assert_eq!(report["threads"], 1);
         assert_eq!(report["device"], "flex");
+        assert_eq!(report["precision"], "f32");
         assert!(["portable", "avx2", "avx512"].contains(&report["simd"].as_str().unwrap()), "{report}");
     }
+}
+
+#[test]
+fn a_precision_that_cannot_be_had_is_an_error_that_says_what_to_do() {
+    let bench = ["bench", "encoder", "minilm-l3", "--batch", "1", "--tokens", "2", "--iterations", "1", "--json"];
+    let run = |precision: &str| {
+        let mut program = Command::cargo_bin("covmatch").unwrap();
+        program.env("COVMATCH_SIMD", "avx2").args(bench).args(["--precision", precision]).output().unwrap()
+    };
+    let output = run("bf16");
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("avx512_bf16") && text.contains("--precision f32"), "{text}");
+    let output = run("fp16");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("f32, bf16 or auto"), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&run("auto").stdout).unwrap();
+    assert_eq!(report["precision"], "f32");
 }
 
 #[test]

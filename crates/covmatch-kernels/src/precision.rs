@@ -19,13 +19,16 @@ pub enum Precision {
     Bf16,
 }
 
-/// The machine has no instructions for bf16 products.
+/// The machine has no instructions that multiply bf16 values faster than f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bf16Missing;
 
 impl fmt::Display for Bf16Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("bf16 products need a CPU with avx512_bf16 or amx_bf16, and this one has neither or is told not to use them")
+        f.write_str(
+            "this machine has no fast bf16 products: they need amx_bf16 (Intel, on Linux) or avx512_bf16 (AMD), \
+             and COVMATCH_SIMD must not leave them out",
+        )
     }
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -> Vec<f
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(form) = bf16::form(m, n, k) {
-        // SAFETY: `form` is what the machine has.
+        // SAFETY: the machine has what `form` found.
         return unsafe { bf16::product(form, a, b, start, clamp) };
     }
     #[cfg(target_arch = "x86_64")]

@@ -83,3 +83,23 @@ impl RunRecord {
         Self { version: String::new(), data_fingerprint: self.data_fingerprint.clone(), maker: None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_precision_is_written_unless_it_is_f32() {
+        let here = Machine::here(&Device::flex());
+        let text = toml::to_string(&here).unwrap();
+        assert!(!text.contains("precision"), "{text}");
+        assert_eq!(toml::from_str::<Machine>(&text).unwrap(), here);
+
+        let rounded = Machine { precision: Some("bf16".to_owned()), ..here };
+        let text = toml::to_string(&rounded).unwrap();
+        assert!(text.contains("precision = \"bf16\""), "{text}");
+        assert_eq!(toml::from_str::<Machine>(&text).unwrap(), rounded);
+        assert!(rounded.to_string().ends_with(", bf16"), "{rounded}");
+    }
+}

@@ -35,7 +35,8 @@ impl Tiles {
     /// Shapes this thread's tile registers.
     ///
     /// # Safety
-    /// [`simd::bf16`](crate::simd::bf16) found AMX; no other `Tiles` of this thread is alive.
+    /// [`simd::bf16`](crate::simd::bf16) found AMX and so has the permission to use it; no other `Tiles` of this thread is
+    /// alive.
     pub(super) unsafe fn shaped() -> Self {
         // SAFETY: the caller vouches for AMX and for the process's permission; `SHAPES` is a valid configuration.
         unsafe { asm!("ldtilecfg [{}]", in(reg) &SHAPES, options(nostack, readonly, preserves_flags)) };
@@ -45,7 +46,7 @@ impl Tiles {
     /// Computes a block.
     ///
     /// # Safety
-    /// Both operands have two panels of `depth` tiles, `init` and `out` the block's rows.
+    /// Both operands have two panels of `depth` tiles, and `depth` is not zero; `init` and `out` have the block's rows.
     pub(super) unsafe fn compute(&self, block: &Block) {
         let Block { a, b, panel, depth, init, init_row, out, out_row } = *block;
         let panel = panel * size_of::<Tile>();

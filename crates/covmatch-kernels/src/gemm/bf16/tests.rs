@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -140,7 +142,7 @@ fn the_bytes_depend_neither_on_chance_nor_on_the_number_of_threads() {
         let want = bytes();
         assert_eq!(want, bytes());
         for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             assert_eq!(want, pool.install(bytes));
         }
     }

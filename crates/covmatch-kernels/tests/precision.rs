@@ -1,0 +1,45 @@
+//! The precision is one setting of the process: this file is a process of its own, with one test.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod common;
+
+use burn::tensor::{Device, Tensor};
+use covmatch_kernels::{Bf16Missing, Precision, linear, precision, set_precision, simd};
+
+use common::{random, vec};
+
+/// A layer's result, and the gradients of its input and weight.
+fn layer() -> [Vec<f32>; 3] {
+    let device = Device::flex().autodiff();
+    let x: Tensor<2> = random([150, 200], 1, &device).require_grad();
+    let weight: Tensor<2> = random([130, 200], 2, &device).require_grad();
+    let bias: Tensor<1> = random([130], 3, &device);
+    let y = linear(x.clone(), weight.clone(), Some(bias));
+    let grads = (y.clone() * random([150, 130], 4, &device)).sum().backward();
+    let [dx, dw] = [x, weight].map(|t| t.grad(&grads).unwrap().into_data().try_to_vec().unwrap());
+    [vec(y), dx, dw]
+}
+
+#[test]
+fn f32_is_the_default_and_bf16_rounds_the_operands_of_all_three_products() {
+    assert_eq!(precision(), Precision::F32);
+    let exact = layer();
+    if simd::bf16().is_none() {
+        assert_eq!(set_precision(Precision::Bf16), Err(Bf16Missing));
+        assert_eq!(precision(), Precision::F32);
+        eprintln!("skipped: this test needs a CPU with fast bf16 products");
+        return;
+    }
+    set_precision(Precision::Bf16).unwrap();
+    assert_eq!(precision(), Precision::Bf16);
+    let (rounded, again) = (layer(), layer());
+    assert_eq!(rounded, again);
+    for (rounded, exact) in rounded.iter().zip(&exact) {
+        assert_ne!(rounded, exact);
+        // Sums of at most 200 products of values below 1, which change by 2^-7 at most.
+        let bound = 200.0 * (0.5f32.powi(7) + 0.5f32.powi(15));
+        assert!(rounded.iter().zip(exact).all(|(r, e)| (r - e).abs() <= bound));
+    }
+    set_precision(Precision::F32).unwrap();
+    assert_eq!(layer(), exact);
+}
