@@ -224,15 +224,17 @@ fn a_comparison_trains_the_experts_that_are_missing_and_tells_their_cost() {
 }
 
 #[test]
+fn a_distillation_trains_the_experts_that_are_missing() {
+    let bench = Bench::without_experts(&[]);
+    let text = String::from_utf8(succeed(bench.distill(&["distill.method=lors"], "a")).stderr).unwrap();
+    assert!(text.contains("experts first") && text.contains("expert 1  epoch 2"), "{text}");
+    assert_eq!(epochs(&bench.path("experts")).len(), 2 * 3);
+}
+
+#[test]
 fn mistakes_are_named() {
     let bench = Bench::new();
     let method = "distill.method=lors";
-    let nowhere = format!("experts.folder='{}'", bench.path("nowhere").display());
-    let mut without = bench.distill(&[method], "a");
-    without.args(["--set", &nowhere]);
-    let text = fail(without, 1);
-    assert!(text.contains("nowhere") && text.contains("covmatch experts"), "{text}");
-
     let text = fail(bench.distill(&[method, "head.width=64"], "b"), 1);
     assert!(text.contains("head_width = 256") && text.contains("64"), "{text}");
     let text = fail(bench.distill(&[method, "trajectory.max_start_epoch=3"], "c"), 1);

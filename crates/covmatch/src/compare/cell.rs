@@ -7,7 +7,7 @@ use super::plan::Cell;
 use crate::config::{Config, Difference, RunRecord, differences};
 use crate::distill::{self, DistillError, Observer};
 use crate::evaluate::{Evaluation, EvaluationFile, Progress, Unfinished, evaluate_folder, train_folder};
-use crate::experiment::{Experiment, Opener};
+use crate::experiment::Opener;
 use crate::methods::{EpochDone, Methods, Work};
 use crate::run_folder::{Cost, RunFolder};
 

@@ -2,6 +2,8 @@
 //!
 //! Fields that mean something else to each method (rates, `lambda`) have no default here: a method fills in its own.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
@@ -88,15 +90,40 @@ impl Learn {
     }
 }
 
-/// Where the synthetic pairs start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Where the synthetic pairs start: `real`, `noise` or `set:FOLDER`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Init {
     /// At real pairs of the train split.
     #[default]
     Real,
     /// At Gaussian noise with the statistics of pixels and of embedded captions.
     Noise,
+    /// At the pairs of a folder, made by another method or by another run.
+    Set(PathBuf),
+}
+
+impl TryFrom<String> for Init {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match (text.as_str(), text.strip_prefix("set:")) {
+            ("real", _) => Ok(Init::Real),
+            ("noise", _) => Ok(Init::Noise),
+            (_, Some(folder)) if !folder.is_empty() => Ok(Init::Set(PathBuf::from(folder))),
+            _ => Err(format!("'{text}' is no beginning of pairs: it is \"real\", \"noise\" or \"set:FOLDER\"")),
+        }
+    }
+}
+
+impl From<Init> for String {
+    fn from(init: Init) -> String {
+        match init {
+            Init::Real => "real".to_owned(),
+            Init::Noise => "noise".to_owned(),
+            Init::Set(folder) => format!("set:{}", folder.display()),
+        }
+    }
 }
 
 impl Default for DistillConfig {

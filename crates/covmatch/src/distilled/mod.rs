@@ -15,6 +15,7 @@ pub use adapt::AdaptError;
 pub use pictures::{file_name, picture, save_pictures};
 
 use std::path::Path;
+use std::{fs, io};
 
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,14 @@ pub struct PairInfo {
     /// The train caption whose text feature is nearest to the pair's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nearest_caption: Option<String>,
+}
+
+impl PairInfo {
+    /// The lines of the file at `path`.
+    pub fn read_all(path: &Path) -> io::Result<Vec<Self>> {
+        let text = fs::read_to_string(path)?;
+        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
 }
 
 impl About {

@@ -64,6 +64,14 @@ pub enum MethodError {
         /// What the rates are measured in.
         units: Units,
     },
+    /// A set cannot be where pairs start.
+    #[error("the pairs cannot start at {folder}: it {cause}; choose another distill.init")]
+    Start {
+        /// The folder.
+        folder: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// Gradients vanish where the rates are calibrated.
     #[error(
         "cannot calibrate learning rates: the gradient of the {what} is {rms} at the initial pairs; set \

@@ -6,11 +6,16 @@
 //! `text` is what the transformer layers take: the output of the frozen embedding module, so position and segment are
 //! baked in. Neither pixels nor text are clamped.
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use covmatch_kernels::{SgdRates, sgd_step, side_by_side};
 
 use super::MethodError;
 use crate::config::{Init, Learn};
+use crate::data::caption::{MAX_WORDS, clean};
+use crate::distilled::{DistilledSet, PairInfo};
 use crate::encoders::{EncoderError, Mode};
 use crate::engine::Stream;
 use crate::experiment::Experiment;
@@ -60,7 +65,7 @@ pub struct PairRates {
 
 impl Synthetic {
     /// The pairs that the experiment starts from: as many entries of the train split, drawn at random, through the train
-    /// transform; or noise with their shapes.
+    /// transform; noise with their shapes; or those of a set that is there.
     pub fn init(experiment: &Experiment, model: &Model) -> Result<Self, MethodError> {
         let config = &experiment.config.distill;
         let (seed, augment) = (experiment.config.seed(), experiment.config.data.augmentation());
@@ -68,11 +73,40 @@ impl Synthetic {
         let batch = loader.batch(0, crate::engine::threads())?;
         let captions = batch.captions.clone();
         let real = model.inputs(batch, &mut Mode::Eval, &experiment.device)?;
-        let inputs = match config.init {
+        let inputs = match &config.init {
+            Init::Set(folder) => return Self::of_set(experiment, folder, &real),
             Init::Real => real,
             Init::Noise => noise_like(&real, &mut experiment.config.seed().stream("synthetic.noise", 0)),
         };
         Ok(Self { inputs, captions, velocity: None })
+    }
+
+    /// The pairs of the set in `folder`, which must have the shapes of `real`.
+    fn of_set(experiment: &Experiment, folder: &Path, real: &Inputs) -> Result<Self, MethodError> {
+        let unfit = |cause: String| MethodError::Start { folder: folder.display().to_string(), cause };
+        let inputs = DistilledSet::load(folder, &experiment.device)?.pairs;
+        let shapes = |inputs: &Inputs| {
+            let ([_, _, _, height, width], [_, _, d_l]) = (inputs.pixels.dims(), inputs.text.dims());
+            format!("{} pairs of {height} x {width} pixels with captions of width {d_l}", inputs.len())
+        };
+        let (found, wanted) = (shapes(&inputs), shapes(real));
+        if found != wanted || inputs.level != real.level {
+            return Err(unfit(format!("has {found}, and this experiment has {wanted}")));
+        }
+        let dataset = &experiment.dataset;
+        let began = |caption: &u32| {
+            let caption = &dataset.captions[*caption as usize];
+            (dataset.images[caption.image as usize].name.clone(), clean(&caption.text, MAX_WORDS))
+        };
+        let known: HashMap<(String, String), u32> =
+            dataset.train_entries().iter().map(|caption| (began(caption), *caption)).collect();
+        let infos = PairInfo::read_all(&folder.join("metadata.jsonl"))
+            .map_err(|cause| unfit(format!("has a metadata.jsonl that cannot be read ({cause})")))?;
+        let captions = infos.into_iter().map(|info| known.get(&(info.init_image, info.init_caption)).copied());
+        let captions: Option<Vec<u32>> = captions.collect();
+        let captions = captions.filter(|captions| captions.len() == inputs.len());
+        let other_data = || unfit("began with pairs that are not in the train split of this experiment".to_owned());
+        Ok(Self { inputs, captions: captions.ok_or_else(other_data)?, velocity: None })
     }
 
     /// Adds the pairs to `file`.

@@ -167,7 +167,5 @@ fn pair_views(folder: &RunFolder, experiment: &Experiment, set: &DistilledSet) -
 }
 
 fn pair_infos(path: &Path) -> Result<Vec<PairInfo>, ReportError> {
-    let failed = |cause: std::io::Error| ReportError::Read { path: path.display().to_string(), cause };
-    let text = std::fs::read_to_string(path).map_err(failed)?;
-    text.lines().map(|line| serde_json::from_str(line).map_err(|cause| failed(cause.into()))).collect()
+    PairInfo::read_all(path).map_err(|cause| ReportError::Read { path: path.display().to_string(), cause })
 }
