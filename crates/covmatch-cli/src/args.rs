@@ -1,11 +1,15 @@
 //! The command line's grammar.
 
-use std::path::{Path, PathBuf};
+mod bench;
+mod engine;
 
-use burn::tensor::Device;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+pub use bench::{BenchEncoderArgs, BenchStepArgs, Phase, ReportArgs};
+pub use engine::{CpuArgs, EngineArgs, ExperimentArgs, RunArgs};
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
 use covmatch::data::source::Format;
-use covmatch::engine::{DeviceChoice, PrecisionChoice, set_threads};
 use covmatch::methods::Methods;
 use covmatch::shard::Shard;
 
@@ -71,74 +75,6 @@ pub enum BenchCommand {
     Encoder(BenchEncoderArgs),
     /// Time one step of distillation on generated weights and batches
     Step(BenchStepArgs),
-}
-
-/// Where and how wide computations run.
-#[derive(Debug, Args)]
-pub struct EngineArgs {
-    /// auto, flex (the CPU), cuda[:i], rocm[:i], metal, vulkan or wgpu; each GPU needs a build with its cargo feature
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Auto)]
-    pub device: DeviceChoice,
-    /// Threads and precision of the CPU kernels.
-    #[command(flatten)]
-    pub cpu: CpuArgs,
-}
-
-impl EngineArgs {
-    /// Sets up the CPU kernels and opens the device.
-    pub fn open(&self) -> anyhow::Result<Device> {
-        self.cpu.set()?;
-        Ok(self.device.open()?)
-    }
-}
-
-/// How the CPU kernels compute.
-#[derive(Debug, Args)]
-pub struct CpuArgs {
-    /// Threads of the CPU kernels [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub threads: usize,
-    /// Precision of the CPU kernels' products: f32; bf16, with sums in f32; or auto, bf16 where the CPU has it
-    #[arg(long, value_name = "PRECISION", default_value_t = PrecisionChoice::F32)]
-    pub precision: PrecisionChoice,
-}
-
-impl CpuArgs {
-    /// Sets the threads and the precision.
-    pub fn set(&self) -> anyhow::Result<()> {
-        set_threads(self.threads)?;
-        Ok(self.precision.set()?)
-    }
-}
-
-/// How an experiment differs from its file, and where it runs.
-#[derive(Debug, Args)]
-pub struct ExperimentArgs {
-    /// Change a field of the experiment, such as distill.pairs=200 or evaluate.epochs=50; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Device and threads.
-    #[command(flatten)]
-    pub engine: EngineArgs,
-}
-
-/// An experiment that leaves a folder.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Folder for the result [default: in runs/, by the name of the experiment]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Overrides, device and threads.
-    #[command(flatten)]
-    pub experiment: ExperimentArgs,
-}
-
-impl RunArgs {
-    /// The folder that was named, or `runs/` with the name of the file `config` and `suffix`.
-    pub fn folder(&self, config: &Path, suffix: &str) -> PathBuf {
-        let name = config.file_stem().unwrap_or_default().to_string_lossy();
-        self.out.clone().unwrap_or_else(|| Path::new("runs").join(format!("{name}{suffix}")))
-    }
 }
 
 /// Arguments of `demo`.
@@ -292,118 +228,6 @@ pub struct InspectArgs {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
-}
-
-/// Arguments of `bench encoder`.
-#[derive(Debug, Args)]
-pub struct BenchEncoderArgs {
-    /// A name that `covmatch encoders` lists
-    pub name: String,
-    /// Examples in a batch [default: 8 images, 2 clips or 16 captions]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub batch: Option<usize>,
-    /// Side of images and frames in pixels [default: what the encoder was trained on]
-    #[arg(long, value_name = "PIXELS", value_parser = positive)]
-    pub size: Option<usize>,
-    /// Frames of a clip [default: 16]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub frames: Option<usize>,
-    /// Tokens of a caption [default: 32]
-    #[arg(long, value_name = "N", value_parser = positive)]
-    pub tokens: Option<usize>,
-    /// Timed iterations; the median is reported
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = positive)]
-    pub iterations: usize,
-    /// Iterations before the timed ones
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub warmup: usize,
-    /// Measure one phase only, so that the peak memory is its own
-    #[arg(long, value_name = "PHASE")]
-    pub only: Option<Phase>,
-    /// Form of the report.
-    #[command(flatten)]
-    pub report: ReportArgs,
-    /// Device and threads.
-    #[command(flatten)]
-    pub engine: EngineArgs,
-}
-
-/// Arguments of `bench step`.
-#[derive(Debug, Args)]
-pub struct BenchStepArgs {
-    /// An image encoder that `covmatch encoders` lists
-    #[arg(long, value_name = "NAME", default_value = "efficientnet_lite0")]
-    pub image_encoder: String,
-    /// A text encoder that `covmatch encoders` lists
-    #[arg(long, value_name = "NAME", default_value = "minilm-l6")]
-    pub text_encoder: String,
-    /// Real pairs of each of the two batches
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = positive)]
-    pub real: usize,
-    /// Synthetic pairs
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
-    pub synthetic: usize,
-    /// Side of the pictures in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 96, value_parser = positive)]
-    pub size: usize,
-    /// Tokens of a caption
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = positive)]
-    pub tokens: usize,
-    /// Width of the heads
-    #[arg(long, value_name = "N", default_value_t = 2304, value_parser = positive)]
-    pub width: usize,
-    /// One real batch, and one forward pass of it, for both the matching and the online step
-    #[arg(long)]
-    pub share_real_batch: bool,
-    /// Timed steps; the median is reported
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive)]
-    pub iterations: usize,
-    /// Steps before the timed ones
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub warmup: usize,
-    /// Form of the report.
-    #[command(flatten)]
-    pub report: ReportArgs,
-    /// Device and threads.
-    #[command(flatten)]
-    pub engine: EngineArgs,
-}
-
-/// How a benchmark reports.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct ReportArgs {
-    /// Print one JSON object instead of text
-    #[arg(long)]
-    pub json: bool,
-    /// Measure once for every line on stdin, for drivers that let programs take turns
-    #[arg(long, requires = "json")]
-    pub serve: bool,
-}
-
-/// What is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum Phase {
-    /// The forward pass, without autodiff
-    Forward,
-    /// Forward and backward to the input; the weights are frozen
-    BackwardInput,
-    /// Forward and backward to the weights; the input is not tracked
-    BackwardWeights,
-}
-
-impl Phase {
-    /// All phases in the order they run.
-    pub const ALL: [Phase; 3] = [Phase::Forward, Phase::BackwardInput, Phase::BackwardWeights];
-
-    /// The name in JSON and for `--only`.
-    pub fn key(self) -> &'static str {
-        match self {
-            Phase::Forward => "forward",
-            Phase::BackwardInput => "backward_input",
-            Phase::BackwardWeights => "backward_weights",
-        }
-    }
 }
 
 /// A whole number above zero.

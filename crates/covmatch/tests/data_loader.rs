@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use covmatch::data::cache::{CacheCounts, Cached, Fingerprint};
 use covmatch::data::loader::{
-    Ahead, Augment, Batch, CaptionLoader, ImageLoader, Picture, Pictures, Prefetch, TrainLoader, TrainOptions,
+    Ahead, Augment, Batch, CaptionLoader, ImageLoader, ImageOptions, Picture, Pictures, Prefetch, TrainLoader,
+    TrainOptions,
 };
 use covmatch::data::source::OnBad;
 use covmatch::data::tokens::Tokenizer;
@@ -91,6 +92,11 @@ fn assert_same(a: &Batch, b: &Batch) {
     assert_eq!(a, b);
 }
 
+/// Pictures, one frame each.
+fn pictures(images: Vec<u32>, batch: usize, on_bad: OnBad) -> ImageOptions {
+    ImageOptions { images, batch, frames: 1, on_bad }
+}
+
 #[test]
 fn a_batch_has_the_same_bytes_with_any_number_of_threads_and_in_any_order() {
     let one = loader(Drawn::new(&[]), options());
@@ -160,7 +166,8 @@ fn purposes_draw_independently() {
 fn without_augmentation_the_train_transform_is_the_test_transform() {
     let plain = loader(Drawn::new(&[]), TrainOptions { augment: Augment::None, ..options() });
     let batch = plain.batch(0, 1).unwrap();
-    let images = ImageLoader::new(dataset(), Drawn::new(&[]), transform(), batch.images.clone(), 6, 1, OnBad::Fail);
+    let images =
+        ImageLoader::new(dataset(), Drawn::new(&[]), transform(), pictures(batch.images.clone(), 6, OnBad::Fail));
     assert_eq!(images.batch(0, 1).unwrap().pixels, batch.pixels);
 }
 
@@ -217,8 +224,12 @@ fn when_no_picture_can_be_used_skipping_ends_with_an_error() {
 fn evaluation_has_every_image_and_caption_of_a_split_once_in_order() {
     let dataset = dataset();
     let gallery = dataset.gallery(Split::Test);
-    let images =
-        ImageLoader::new(dataset.clone(), Drawn::new(&[]), transform(), gallery.images.clone(), 2, 1, OnBad::Fail);
+    let images = ImageLoader::new(
+        dataset.clone(),
+        Drawn::new(&[]),
+        transform(),
+        pictures(gallery.images.clone(), 2, OnBad::Fail),
+    );
     let ahead = Ahead { threads: 2, batches: 1 };
     let batches: Vec<_> = Prefetch::new(Arc::new(images), 0, ahead).map(Result::unwrap).collect();
     assert_eq!(batches.iter().map(|batch| batch.shape[0]).collect::<Vec<_>>(), [2, 2, 1]);
@@ -233,15 +244,15 @@ fn evaluation_has_every_image_and_caption_of_a_split_once_in_order() {
 #[test]
 fn evaluation_leaves_out_what_it_skips() {
     let images = vec![23, 24, 25];
-    let all = ImageLoader::new(dataset(), Drawn::new(&[]), transform(), images.clone(), 3, 1, OnBad::Fail);
-    let some = ImageLoader::new(dataset(), Drawn::new(&[24]), transform(), images.clone(), 3, 1, OnBad::Skip);
+    let all = ImageLoader::new(dataset(), Drawn::new(&[]), transform(), pictures(images.clone(), 3, OnBad::Fail));
+    let some = ImageLoader::new(dataset(), Drawn::new(&[24]), transform(), pictures(images.clone(), 3, OnBad::Skip));
     let (all, batch) = (all.batch(0, 2).unwrap(), some.batch(0, 2).unwrap());
     let sample = 3 * SIZE * SIZE;
     assert_eq!((batch.images, batch.shape[0]), (vec![23, 25], 2));
     assert_eq!(batch.pixels[..sample], all.pixels[..sample]);
     assert_eq!(batch.pixels[sample..], all.pixels[2 * sample..]);
     assert_eq!(some.skipped().len(), 1);
-    let strict = ImageLoader::new(dataset(), Drawn::new(&[24]), transform(), images, 3, 1, OnBad::Fail);
+    let strict = ImageLoader::new(dataset(), Drawn::new(&[24]), transform(), pictures(images, 3, OnBad::Fail));
     assert!(strict.batch(0, 2).unwrap_err().to_string().contains("24.png"));
 }
 

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use covmatch::data::inspect::{
-    Access, Report, SheetCell, SheetConfig, contact_sheet, encode_png, inspect, save_png, sheet,
+    Access, Findings, SheetCell, SheetConfig, contact_sheet, encode_png, inspect, save_png, sheet,
 };
 use covmatch::data::library::Library;
 use covmatch::data::scenes::{self, SceneConfig};
@@ -46,7 +46,7 @@ fn load(image: &Image) -> Result<RgbImage, DataError> {
     Ok(RgbImage { width, height, pixels: vec![level; 3 * width * height] })
 }
 
-fn report() -> Report {
+fn report() -> Findings {
     let tokens = |text: &str| Ok(text.split(' ').count() + 2);
     inspect(&dataset(), &Access { picture: &load, tokens: Some(&tokens), progress: &|_, _| {} }).unwrap()
 }

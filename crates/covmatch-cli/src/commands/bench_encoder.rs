@@ -25,7 +25,7 @@ pub fn run(args: &BenchEncoderArgs) -> anyhow::Result<String> {
     let input = case.input(&network, &device);
     let bench = Bench { args, network, input, device };
     let flops = bench.forward_flops().with_context(|| format!("cannot run {}", args.name))?;
-    let measure = || Ok(Report { args, case, times: bench.times()?, flops, base, peak: peak_memory() });
+    let measure = || Ok(EncoderTiming { args, case, times: bench.times()?, flops, base, peak: peak_memory() });
     timing::report(args.report, measure)
 }
 
@@ -161,7 +161,7 @@ impl Bench<'_> {
 }
 
 /// What was measured.
-struct Report<'a> {
+struct EncoderTiming<'a> {
     args: &'a BenchEncoderArgs,
     case: Case,
     times: Vec<(Phase, f64)>,
@@ -170,7 +170,7 @@ struct Report<'a> {
     peak: Option<u64>,
 }
 
-impl Report<'_> {
+impl EncoderTiming<'_> {
     /// Arithmetic of the forward pass a second, in units of 10^9; `None` if the forward pass was not timed.
     fn gflops(&self) -> Option<f64> {
         let seconds = self.times.iter().find(|(phase, _)| *phase == Phase::Forward)?.1;
@@ -178,7 +178,7 @@ impl Report<'_> {
     }
 }
 
-impl Measured for Report<'_> {
+impl Measured for EncoderTiming<'_> {
     fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);

@@ -107,7 +107,7 @@ impl Inputs<'_> {
         self.apply_dropout(i, p);
         pack(&self.v[key..], l, d, stride, panels);
         // SAFETY: head `i` of the output is this call's alone.
-        unsafe { product(queries, l, d, p, padded, panels, out.at(query), stride) };
+        unsafe { product([queries, l, d], (p, padded), panels, (out.at(query), stride)) };
     }
 
     /// Writes `dQ`, `dK` and `dV` of head `i`, given `dO`.
@@ -128,18 +128,18 @@ impl Inputs<'_> {
             self.apply_dropout(i, dropped);
             transpose(dropped, queries, l, padded, transposed, queries);
             pack(d_out, queries, d, stride, panels);
-            product(l, queries, d, transposed, queries, panels, dv, stride);
+            product([l, queries, d], (transposed, queries), panels, (dv, stride));
 
             pack_transposed(v, l, d, stride, panels);
-            product(queries, d, padded, d_out, stride, panels, ds.as_mut_ptr(), padded);
+            product([queries, d, padded], (d_out, stride), panels, (ds.as_mut_ptr(), padded));
             self.apply_dropout(i, ds);
             softmax_gradient(p, ds, padded, self.sizes.scale());
 
             pack(k, l, d, stride, panels);
-            product(queries, l, d, ds, padded, panels, dq, stride);
+            product([queries, l, d], (ds, padded), panels, (dq, stride));
             transpose(ds, queries, l, padded, transposed, queries);
             pack(q, queries, d, stride, panels);
-            product(l, queries, d, transposed, queries, panels, dk, stride);
+            product([l, queries, d], (transposed, queries), panels, (dk, stride));
         }
     }
 
@@ -150,7 +150,7 @@ impl Inputs<'_> {
         let Scratch { panels, keys, p, .. } = scratch;
         pack_transposed(&self.k[key..], l, d, stride, panels);
         // SAFETY: `p` has a row of `padded` values for each query.
-        unsafe { product(queries, d, padded, &self.q[query..], stride, panels, p.as_mut_ptr(), padded) };
+        unsafe { product([queries, d, padded], (&self.q[query..], stride), panels, (p.as_mut_ptr(), padded)) };
         let some_key = self.fill_keys(i / heads, &mut keys[..l]);
         // Scaled by 0, the scores of a sequence without keys become a uniform distribution.
         softmax(p, keys, if some_key { self.sizes.scale() } else { 0.0 });

@@ -41,20 +41,15 @@ pub(super) fn pack_transposed(b: &[f32], n: usize, k: usize, stride: usize, pane
     }
 }
 
-/// `C = A B`: `a` has `m` rows of `k` values, `a_stride` apart; `c` gets `m` rows of `n` values, `c_stride` apart.
+/// `C = A B`: `a` has `m` rows of `k` values, as far apart as the number beside it; `c` gets `m` rows of `n` values, likewise.
 ///
 /// # Safety
 /// The rows of `c` are within its allocation and no other thread accesses them.
-#[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn product(
-    m: usize,
-    k: usize,
-    n: usize,
-    a: &[f32],
-    a_stride: usize,
+    [m, k, n]: [usize; 3],
+    (a, a_stride): (&[f32], usize),
     panels: &[f32],
-    c: *mut f32,
-    c_stride: usize,
+    (c, c_stride): (*mut f32, usize),
 ) {
     assert!((m - 1) * a_stride + k <= a.len(), "attention: matrix exceeds its data");
     for first in (0..n).step_by(PANEL) {
@@ -132,7 +127,7 @@ mod tests {
             for panels in &panels {
                 let mut c = vec![0.0; m * n];
                 // SAFETY: C has m rows of n values.
-                unsafe { product(m, k, n, &a, k, panels, c.as_mut_ptr(), n) };
+                unsafe { product([m, k, n], (&a, k), panels, (c.as_mut_ptr(), n)) };
                 for (i, c) in c.iter().enumerate() {
                     let want: f32 = (0..k).map(|l| a[i / n * k + l] * b[l * n + i % n]).sum();
                     assert!((c - want).abs() <= 1e-4, "{m} x {k} x {n}: {c} {want}");

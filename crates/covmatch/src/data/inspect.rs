@@ -20,8 +20,8 @@
 //! # Ok(()) }
 //! ```
 
+mod findings;
 mod font;
-mod report;
 mod sheet;
 mod statistics;
 
@@ -30,7 +30,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-pub use report::{CaptionCounts, ImageName, Lengths, Range, RepeatedCaptions, Report, Sizes, SplitCounts, Unreadable};
+pub use findings::{
+    CaptionCounts, Findings, ImageName, Lengths, Range, RepeatedCaptions, Sizes, SplitCounts, Unreadable,
+};
 pub use sheet::{SheetCell, SheetConfig, SheetError, contact_sheet, encode_png, save_png, sheet};
 
 use super::caption::{MAX_WORDS, clean};
@@ -57,7 +59,7 @@ pub struct Access<'a> {
 ///
 /// # Errors
 /// When the tokenizer fails.
-pub fn inspect(dataset: &Dataset, access: &Access<'_>) -> Result<Report, DataError> {
+pub fn inspect(dataset: &Dataset, access: &Access<'_>) -> Result<Findings, DataError> {
     let cleaned: Vec<String> = dataset.captions.par_iter().map(|c| clean(&c.text, usize::MAX)).collect();
     let words: Vec<usize> = cleaned.par_iter().map(|text| text.split_whitespace().count()).collect();
     let tokens = access.tokens.map(|count| token_lengths(&cleaned, count)).transpose()?;
@@ -67,7 +69,7 @@ pub fn inspect(dataset: &Dataset, access: &Access<'_>) -> Result<Report, DataErr
         Some(Unreadable { name: image.name.clone(), split: image.split.to_string(), cause })
     });
     let same = same_pictures(dataset, &pictures);
-    Ok(Report {
+    Ok(Findings {
         images: dataset.images.len(),
         captions: dataset.captions.len(),
         splits: Split::ALL.iter().filter_map(|&split| split_counts(dataset, split)).collect(),

@@ -15,7 +15,7 @@ mod picture;
 mod prefetch;
 mod train;
 
-pub use evaluation::{CaptionBatch, CaptionLoader, ImageBatch, ImageLoader};
+pub use evaluation::{CaptionBatch, CaptionLoader, ImageBatch, ImageLoader, ImageOptions};
 pub use order::Order;
 pub use picture::{DatasetPictures, Picture, Pictures};
 pub use prefetch::{Ahead, Batches, Prefetch};

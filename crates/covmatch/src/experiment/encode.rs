@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::{Int, Tensor, TensorData};
 
 use super::{Experiment, ExperimentError};
-use crate::data::loader::{Ahead, CaptionLoader, ImageLoader, Prefetch};
+use crate::data::loader::{Ahead, CaptionLoader, ImageLoader, ImageOptions, Prefetch};
 use crate::data::source::OnBad;
 use crate::encoders::{EncoderError, Mode, TextEncoder};
 
@@ -21,15 +21,9 @@ impl Experiment {
         images: Vec<u32>,
         encode: impl Fn(Tensor<5>) -> Result<Tensor<2>, EncoderError>,
     ) -> Result<Tensor<2>, ExperimentError> {
-        let loader = ImageLoader::new(
-            Arc::clone(&self.dataset),
-            Arc::clone(&self.pictures),
-            self.transform.clone(),
-            images,
-            IMAGES,
-            self.config.data.frames,
-            OnBad::Fail,
-        );
+        let options = ImageOptions { images, batch: IMAGES, frames: self.config.data.frames, on_bad: OnBad::Fail };
+        let (dataset, pictures) = (Arc::clone(&self.dataset), Arc::clone(&self.pictures));
+        let loader = ImageLoader::new(dataset, pictures, self.transform.clone(), options);
         let mut parts = Vec::new();
         for batch in Prefetch::new(Arc::new(loader), 0, Ahead::default()) {
             let batch = batch?;

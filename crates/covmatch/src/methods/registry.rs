@@ -126,10 +126,10 @@ mod tests {
     fn a_name_is_found_and_has_one_entry() {
         let methods = Methods::built_in();
         let names: Vec<&str> = methods.iter().map(|method| method.name).collect();
-        assert_eq!(names, ["random", "herding", "k-center", "forgetting", "mtt-vl", "lors", "covmatch"]);
+        assert_eq!(names, ["random", "herding", "k-center", "forgetting", "mtt-vl", "lors", "covmatch", "waymatch"]);
         assert!(names.iter().all(|name| methods.get(name).unwrap().name == *name));
         let replaced = methods.clone().with(Method { title: "Mine", ..methods.get("lors").unwrap().clone() });
-        assert_eq!((replaced.iter().count(), replaced.get("lors").unwrap().title), (7, "Mine"));
+        assert_eq!((replaced.iter().count(), replaced.get("lors").unwrap().title), (8, "Mine"));
     }
 
     #[test]

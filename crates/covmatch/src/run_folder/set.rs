@@ -31,7 +31,11 @@ pub fn write_set(
     set.save(folder.path())?;
     distilled::save_pictures(folder.path(), &set.pairs.pixels, &set.about.normalization())?;
     let mut lines = String::new();
-    for info in &pair_infos(experiment, &set.pairs, captions)? {
+    let nearest = match maker.learns {
+        true => nearest_captions(experiment, &set.pairs)?,
+        false => captions.to_vec(), // a real pair has its own caption
+    };
+    for info in &pair_infos(experiment, captions, &nearest) {
         let path = folder.captions();
         lines.push_str(&serde_json::to_string(info).map_err(|cause| files::WriteError::new(&path, cause.into()))?);
         lines.push('\n');
@@ -68,10 +72,10 @@ fn about(experiment: &Experiment, method: &str, step: u64) -> Result<About, Meth
     })
 }
 
-fn pair_infos(experiment: &Experiment, pairs: &Inputs, captions: &[u32]) -> Result<Vec<PairInfo>, MethodError> {
-    let nearest = nearest_captions(experiment, pairs)?;
+/// What is known of each pair: the caption it began with, and the one that is `nearest` to it now.
+fn pair_infos(experiment: &Experiment, captions: &[u32], nearest: &[u32]) -> Vec<PairInfo> {
     let dataset = &experiment.dataset;
-    let info = |(index, (&caption, nearest)): (usize, (&u32, u32))| {
+    let info = |(index, (&caption, &nearest)): (usize, (&u32, &u32))| {
         let (began, text) = (&dataset.captions[caption as usize], |index: u32| {
             caption::clean(&dataset.captions[index as usize].text, MAX_WORDS)
         });
@@ -82,7 +86,7 @@ fn pair_infos(experiment: &Experiment, pairs: &Inputs, captions: &[u32]) -> Resu
             nearest_caption: Some(text(nearest)),
         }
     };
-    Ok(captions.iter().zip(nearest).enumerate().map(info).collect())
+    captions.iter().zip(nearest).enumerate().map(info).collect()
 }
 
 /// For each pair the train caption, of at most [`CANDIDATES`], with the most similar feature under the pretrained text

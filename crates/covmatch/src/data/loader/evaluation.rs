@@ -20,34 +20,35 @@ pub struct ImageBatch {
     pub pixels: Vec<f32>,
 }
 
+/// Which images an [`ImageLoader`] gives, and how.
+#[derive(Clone, Debug)]
+pub struct ImageOptions {
+    /// The images, indices into [`Dataset::images`], such as those of [`Dataset::gallery`].
+    pub images: Vec<u32>,
+    /// Images in a batch.
+    pub batch: usize,
+    /// Frames of a clip; 1 for pictures.
+    pub frames: usize,
+    /// What happens at pictures that cannot be read.
+    pub on_bad: OnBad,
+}
+
 /// Gives images in order, `batch` at a time; the last batch may be smaller.
 #[derive(Debug)]
 pub struct ImageLoader<P> {
     dataset: Arc<Dataset>,
     pictures: P,
     transform: Transform,
-    images: Vec<u32>,
-    batch: usize,
-    frames: usize,
-    on_bad: OnBad,
+    options: ImageOptions,
     scratches: Scratches,
     skipped: SkipRecord,
 }
 
 impl<P: Pictures> ImageLoader<P> {
-    /// A loader of `images`, indices into `dataset.images`, such as those of
-    /// [`Dataset::gallery`]. `frames` is the number of frames of a clip, 1 for pictures.
-    pub fn new(
-        dataset: Arc<Dataset>,
-        pictures: P,
-        transform: Transform,
-        images: Vec<u32>,
-        batch: usize,
-        frames: usize,
-        on_bad: OnBad,
-    ) -> Self {
-        let (scratches, skipped) = (Scratches::default(), SkipRecord::default());
-        Self { dataset, pictures, transform, images, batch: batch.max(1), frames, on_bad, scratches, skipped }
+    /// A loader of the images of `options`.
+    pub fn new(dataset: Arc<Dataset>, pictures: P, transform: Transform, options: ImageOptions) -> Self {
+        let options = ImageOptions { batch: options.batch.max(1), ..options };
+        Self { dataset, pictures, transform, options, scratches: Scratches::default(), skipped: SkipRecord::default() }
     }
 
     /// Pictures that could not be used so far and are in no batch.
@@ -57,8 +58,9 @@ impl<P: Pictures> ImageLoader<P> {
 
     /// Batch `step`, prepared by `threads` threads; without the pictures that are skipped.
     pub fn batch(&self, step: u64, threads: usize) -> Result<ImageBatch, DataError> {
-        let images = part(&self.images, step, self.batch);
-        let (t, size) = (self.frames, self.transform.size());
+        let ImageOptions { images, batch, frames, on_bad } = &self.options;
+        let images = part(images, step, *batch);
+        let (t, size) = (*frames, self.transform.size());
         let sample = 3 * t * size * size;
         let mut pixels = vec![0.0; images.len() * sample];
         let kept = for_each_part(&mut pixels, sample, threads, &self.scratches, |at, input, scratch| {
@@ -70,7 +72,7 @@ impl<P: Pictures> ImageLoader<P> {
                 .map_err(|error| named(error, &self.dataset, images[at]));
             match written {
                 Ok(()) => Ok(true),
-                Err(error) if self.on_bad == OnBad::Fail => Err(error),
+                Err(error) if *on_bad == OnBad::Fail => Err(error),
                 Err(error) => {
                     self.skipped.add(&self.dataset, images[at], &error);
                     Ok(false)
@@ -125,7 +127,7 @@ impl<P: Pictures + 'static> Batches for ImageLoader<P> {
     }
 
     fn len(&self) -> Option<u64> {
-        Some(self.images.len().div_ceil(self.batch) as u64)
+        Some(self.options.images.len().div_ceil(self.options.batch) as u64)
     }
 }
 

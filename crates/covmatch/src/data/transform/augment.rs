@@ -88,7 +88,7 @@ impl Operation {
 }
 
 /// Where the pixels of a picture come from that is turned about (`centre`, `centre`).
-fn rotation(degrees: f64, centre: f64) -> warp::Source {
+fn rotation(degrees: f64, centre: f64) -> warp::Affine {
     let (sin, cos) = degrees.to_radians().sin_cos();
     [cos, -sin, (1.0 - cos + sin) * centre, sin, cos, (1.0 - cos - sin) * centre]
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 use super::FILL;
 
 /// Where a pixel of the result comes from: `[a, b, c, d, e, f]`.
-pub(super) type Source = [f64; 6];
+pub(super) type Affine = [f64; 6];
 
 /// Writes the picture of `width` columns that `source` makes of `pixels` into `out`.
-pub(super) fn warp(pixels: &[u8], out: &mut [u8], width: usize, source: Source) {
+pub(super) fn warp(pixels: &[u8], out: &mut [u8], width: usize, source: Affine) {
     let [a, b, c, d, e, f] = source;
     let picture = Picture { pixels, width, height: pixels.len() / (width * 3) };
     for (y, row) in out.chunks_exact_mut(width * 3).enumerate() {

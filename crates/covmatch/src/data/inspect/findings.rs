@@ -10,10 +10,12 @@ use crate::data::Image;
 
 /// Entries of a list that the table shows; the data hold all.
 const SHOWN: usize = 10;
+/// Names of a group of equal pictures that the table shows.
+const NAMED: usize = 4;
 
 /// What a dataset holds and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct Findings {
     /// Images in all.
     pub images: usize,
     /// Captions in all.
@@ -191,7 +193,7 @@ pub struct Unreadable {
     pub cause: String,
 }
 
-impl Display for Report {
+impl Display for Findings {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.counts(f)?;
         self.lengths(f)?;
@@ -200,7 +202,7 @@ impl Display for Report {
     }
 }
 
-impl Report {
+impl Findings {
     fn counts(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<22}{:>10}{:>12}", "split", "images", "captions")?;
         for split in &self.splits {
@@ -245,12 +247,9 @@ impl Report {
     }
 
     fn faults(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let names = |group: &Vec<ImageName>| {
-            group.iter().map(|image| format!("{} ({})", image.name, image.split)).collect::<Vec<_>>().join(" = ")
-        };
         writeln!(f)?;
-        list(f, "same pixels", self.duplicate_images.iter().map(names))?;
-        list(f, "shared by splits", self.shared_images.iter().map(names))?;
+        list(f, "same pixels", self.duplicate_images.iter().map(|group| names(group)))?;
+        list(f, "shared by splits", self.shared_images.iter().map(|group| names(group)))?;
         writeln!(f, "{:<22}{:>8}", "repeated captions", self.repeated_captions.copies)?;
         self.repeated_captions
             .most_frequent
@@ -259,6 +258,16 @@ impl Report {
             .try_for_each(|(text, n)| writeln!(f, "  {n} x {text:?}"))?;
         list(f, "left out", self.skipped.iter().map(|(name, cause)| format!("{name}: {cause}")))?;
         list(f, "unreadable", self.unreadable.iter().map(|u| format!("{} ({}): {}", u.name, u.split, u.cause)))
+    }
+}
+
+/// The names of a group of equal pictures, or the first of them and how many there are besides.
+fn names(group: &[ImageName]) -> String {
+    let shown = group.iter().take(NAMED).map(|image| format!("{} ({})", image.name, image.split));
+    let shown = shown.collect::<Vec<_>>().join(" = ");
+    match group.len().checked_sub(NAMED) {
+        Some(more @ 1..) => format!("{shown} and {more} more"),
+        _ => shown,
     }
 }
 
@@ -273,4 +282,19 @@ fn list(f: &mut Formatter<'_>, title: &str, entries: impl ExactSizeIterator<Item
         writeln!(f, "  and {} more", count - SHOWN)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_group_of_equal_pictures_is_named_by_its_first() {
+        let group = |count: usize| -> Vec<ImageName> {
+            (0..count).map(|i| ImageName { name: format!("{i}.png"), split: "val".to_owned() }).collect()
+        };
+        assert_eq!(names(&group(2)), "0.png (val) = 1.png (val)");
+        assert_eq!(names(&group(4)).matches(" = ").count(), 3);
+        assert_eq!(names(&group(300)), "0.png (val) = 1.png (val) = 2.png (val) = 3.png (val) and 296 more");
+    }
 }
