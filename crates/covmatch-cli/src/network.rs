@@ -1,11 +1,11 @@
 //! An encoder of any kind with generated weights, and generated input for it.
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use covmatch::encoders::image::{self, AnyImageEncoder};
 use covmatch::encoders::text::{self, AnyTextEncoder, Pooling};
 use covmatch::encoders::video::{self, AnyVideoEncoder};
-use covmatch::encoders::weights::generated;
+use covmatch::encoders::weights::{generated, visit};
 use covmatch::encoders::{EncoderError, ImageEncoder, Mode, TextEncoder, VideoEncoder};
 
 /// What an encoder takes.
@@ -111,20 +111,9 @@ impl Network {
 
 /// The number of parameters of `network` that `gradients` has a gradient for.
 pub fn parameters_with_gradient(network: &Network, gradients: &Gradients) -> usize {
-    struct Count<'a> {
-        gradients: &'a Gradients,
-        found: usize,
-    }
-    impl ModuleVisitor for Count<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if param.is_require_grad() && param.val().grad(self.gradients).is_some() {
-                self.found += 1;
-            }
-        }
-    }
-    let mut count = Count { gradients, found: 0 };
-    network.visit(&mut count);
-    count.found
+    let mut found = 0;
+    visit(network, |_, parameter| found += usize::from(parameter.gradient(gradients).is_some()));
+    found
 }
 
 /// A batch for an encoder.

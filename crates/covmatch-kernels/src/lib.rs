@@ -20,6 +20,7 @@ mod backend;
 mod conv2d;
 #[doc(hidden)]
 pub mod counters;
+mod dot;
 mod dropout;
 mod elementwise;
 mod gated_residual;
@@ -41,6 +42,7 @@ pub use add::add;
 pub use attention::attention;
 pub use backend::plain_ops;
 pub use conv2d::{Conv2dOptions, Epilogue, Padding, Prologue, conv2d};
+pub use dot::dot;
 pub use dropout::{Dropout, dropout};
 pub use gated_residual::gated_residual;
 pub use hold::hold;

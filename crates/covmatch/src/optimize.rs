@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Gradients, Tensor};
 pub use covmatch_kernels::SgdRates;
 use covmatch_kernels::sgd_step;
 
-use crate::encoders::weights::KeyPath;
+use crate::encoders::weights::{Parameter, advance, visit};
 
 /// The state of the descent of one module: a velocity a parameter.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,13 @@ pub struct Sgd {
 impl Sgd {
     /// `module` after a step along `scale` times `gradients`. What it takes from the gradients, it removes.
     pub fn step<M: Module>(&mut self, module: M, gradients: &mut Gradients, scale: f32, rates: SgdRates) -> M {
-        module.map(&mut Step { path: KeyPath::default(), velocities: &mut self.velocities, gradients, scale, rates })
+        let find = |parameter: &dyn Parameter| parameter.take_gradient(gradients);
+        advance(module, find, |key, value, gradient| {
+            let gradient = if scale == 1.0 { gradient } else { gradient.mul_scalar(scale) };
+            let (value, velocity) = sgd_step(value, gradient, self.velocities.remove(key), rates);
+            self.velocities.insert(key.to_owned(), velocity);
+            value
+        })
     }
 
     /// The velocities by the parameters' keys, each flat.
@@ -41,60 +47,20 @@ impl Sgd {
 
 /// The squared norm of the gradients of the parameters of `module`.
 pub fn squared_norm<M: Module>(module: &M, gradients: &Gradients) -> f64 {
-    let mut norm = SquaredNorm { gradients, sum: 0.0 };
-    module.visit(&mut norm);
-    norm.sum
-}
-
-struct SquaredNorm<'a> {
-    gradients: &'a Gradients,
-    sum: f64,
-}
-
-impl ModuleVisitor for SquaredNorm<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.base().grad(self.gradients) {
-            self.sum += f64::from(gradient.powi_scalar(2).sum().into_scalar::<f32>());
+    let mut sum = 0.0;
+    visit(module, |_, parameter| {
+        if let Some(gradient) = parameter.gradient(gradients) {
+            sum += f64::from(gradient.powi_scalar(2).sum().into_scalar::<f32>());
         }
-    }
-}
-
-struct Step<'a> {
-    path: KeyPath,
-    velocities: &'a mut BTreeMap<String, Tensor<1>>,
-    gradients: &'a mut Gradients,
-    scale: f32,
-    rates: SgdRates,
-}
-
-impl ModuleMapper for Step<'_> {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let Some(gradient) = param.base().grad_remove(self.gradients) else { return param };
-        let gradient = if self.scale == 1.0 { gradient } else { gradient.mul_scalar(self.scale) };
-        let key = self.path.key();
-        param.map(|value| {
-            let (shape, count) = (value.dims(), value.shape().num_elements());
-            let value = value.inner().reshape([count]);
-            let velocity = self.velocities.remove(&key);
-            let (value, velocity) = sgd_step(value, gradient.inner().reshape([count]), velocity, self.rates);
-            self.velocities.insert(key, velocity);
-            value.reshape(shape).autodiff().require_grad()
-        })
-    }
+    });
+    sum
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
+    use burn::module::Param;
     use burn::tensor::Device;
 
     #[derive(Module, Debug)]

@@ -59,17 +59,16 @@ pub struct TensorFile {
 impl TensorFile {
     /// Adds a tensor.
     pub fn put<const D: usize>(&mut self, name: &str, tensor: Tensor<D>) {
-        let shape = tensor.dims().to_vec();
+        self.put_values(name, tensor.dims().to_vec(), tensor);
+    }
+
+    /// Adds a tensor of that shape with the values of `tensor`, in the order of their elements.
+    pub fn put_values<const D: usize>(&mut self, name: &str, shape: Vec<usize>, tensor: Tensor<D>) {
         let data = tensor.into_data();
         let values = match data.as_slice::<f32>() {
             Ok(values) => values.to_vec(),
             Err(_) => data.iter::<f32>().collect(),
         };
-        self.put_values(name, shape, values);
-    }
-
-    /// Adds a tensor of that shape with these values, in the order of its elements.
-    pub fn put_values(&mut self, name: &str, shape: Vec<usize>, values: Vec<f32>) {
         self.tensors.insert(name.to_owned(), (shape, values));
     }
 

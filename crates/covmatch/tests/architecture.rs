@@ -115,3 +115,42 @@ fn a_long_file_has_its_reason_on_the_page() {
     }
     assert_eq!(long, named, "files of more than {LONGEST} lines, and those that docs/architecture.md has a reason for");
 }
+
+/// Operations with kinks, and what fuses one to a convolution.
+const KINKED: [&str; 6] = ["relu", "relu6", "max_pool2d", "max_pool2d_at", "hold", "Epilogue"];
+
+/// The kinked operations that the code of `text` names, but for methods of a `Kinks`, which goes by the name `kinks`.
+fn stray_kinks(text: &str) -> Vec<&str> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut found = Vec::new();
+    for line in code {
+        for word in line.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
+            let name = word.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+            let before = &line[..word.as_ptr() as usize - line.as_ptr() as usize];
+            if KINKED.contains(&name) && !before.ends_with("kinks.") {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn encoders_leave_kinks_to_the_context_that_they_are_handed() {
+    let encoders = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/encoders");
+    for file in rust_files(&encoders).into_iter().filter(|file| !file.ends_with("encoders/kinks.rs")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let stray = stray_kinks(&text);
+        assert!(stray.is_empty(), "{} names {stray:?}: such layers are methods of Kinks", file.display());
+    }
+}
+
+#[test]
+fn kinked_operations_are_found_however_they_are_named() {
+    assert_eq!(stray_kinks("let y = kernels::relu(x);"), ["relu"]);
+    assert_eq!(stray_kinks("use covmatch_kernels::{Epilogue, Padding, max_pool2d};"), ["Epilogue", "max_pool2d"]);
+    assert_eq!(stray_kinks("let y = burn::tensor::activation::relu(x);"), ["relu"]);
+    let kept =
+        "/// relu(x)\nlet y = kinks.relu(x);\nlet z = kinks.max_pool2d(y, 3, 2);\nconv(z, Rectifier::Relu6, kinks)";
+    assert!(stray_kinks(kept).is_empty());
+}

@@ -26,20 +26,16 @@ fn scaled<const D: usize>(key: &str, shape: [usize; D], factor: f32, device: &De
 /// The weights that the student is to reach.
 fn expert(model: &Model, start: &Point, distance: f64) -> Point {
     let mut target = start.clone();
-    let mut used = Branches { image: 0, text: 0 };
-    for (key, shape) in trained_keys(model) {
+    let mut rest = Branches { image: target.image.iter_mut(), text: target.text.iter_mut() };
+    for (key, _) in trained_keys(model) {
         let image = key.starts_with("visual.") || key.starts_with("image_head.");
-        let (values, used) =
-            if image { (&mut target.image, &mut used.image) } else { (&mut target.text, &mut used.text) };
-        let count = shape.iter().product::<usize>();
-        let weights = &mut values[*used..][..count];
-        *used += count;
-        let rms = (weights.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>() / count as f64).sqrt();
-        let direction = covmatch::encoders::weights::generated::uniform(&format!("target.{key}"), count);
-        weights
-            .iter_mut()
-            .zip(direction)
-            .for_each(|(w, u)| *w = (f64::from(*w) + distance * rms * f64::from(u)) as f32);
+        let weight = if image { rest.image.next() } else { rest.text.next() }.unwrap();
+        let from = values(weight.clone());
+        let rms = (from.iter().map(|w| w * w).sum::<f64>() / from.len() as f64).sqrt();
+        let direction = covmatch::encoders::weights::generated::uniform(&format!("target.{key}"), from.len());
+        let to: Vec<f32> =
+            from.iter().zip(direction).map(|(w, u)| (w + distance * rms * f64::from(u)) as f32).collect();
+        *weight = Tensor::from_data(TensorData::new(to, weight.dims()), &weight.device());
     }
     target
 }

@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::tensor::Device;
 use covmatch::encoders::image::{self, AnyImageEncoder};
 use covmatch::encoders::projection::{Depth, Projection, ProjectionConfig};
 use covmatch::encoders::text::{self, AnyTextEncoder, Pooling};
 use covmatch::encoders::video::{self, AnyVideoEncoder};
-use covmatch::encoders::weights::{self, KeyMap, KeyShape, WeightsError, compare, generated, keys, load, save};
+use covmatch::encoders::weights::{self, KeyMap, KeyShape, WeightsError, compare, generated, keys, load, save, visit};
 use covmatch::engine::Seed;
 
 fn golden(name: &str) -> PathBuf {
@@ -38,15 +38,9 @@ fn minilm() -> AnyTextEncoder {
 
 /// All values of a module, in the order of its fields.
 fn values(module: &impl Module) -> Vec<f32> {
-    struct Collect(Vec<f32>);
-    impl ModuleVisitor for Collect {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.extend(param.val().into_data().iter::<f32>());
-        }
-    }
-    let mut collect = Collect(Vec::new());
-    module.visit(&mut collect);
-    collect.0
+    let mut found = Vec::new();
+    visit(module, |_, parameter| found.extend(parameter.values().into_data().iter::<f32>()));
+    found
 }
 
 /// The message of the error that loading the head from `path` ends in.
@@ -88,16 +82,10 @@ fn every_container_and_number_format_of_pytorch_is_read() {
 
 #[test]
 fn loading_keeps_what_is_trained_and_what_is_frozen() {
-    struct Trained(Vec<bool>);
-    impl ModuleVisitor for Trained {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(param.val().is_require_grad());
-        }
-    }
     let trained = |module: &AnyTextEncoder| {
-        let mut visitor = Trained(Vec::new());
-        module.visit(&mut visitor);
-        visitor.0
+        let mut found = Vec::new();
+        visit(module, |_, parameter| found.push(parameter.is_tracked()));
+        found
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("minilm.safetensors");

@@ -6,9 +6,10 @@
 use burn::module::{Module, Param, ParamId};
 use burn::tensor::{Device, Shape, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Conv2dOptions, Epilogue, Padding, Prologue};
+use covmatch_kernels::{Conv2dOptions, Padding, Prologue};
 
-use crate::encoders::{kinks, macs};
+use crate::encoders::kinks::{Kinks, Rectifier};
+use crate::encoders::macs;
 
 /// A trainable parameter, zero until loaded.
 pub(crate) fn zeros<const D: usize>(shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
@@ -89,10 +90,10 @@ impl Conv2d {
         Self { weight: zeros(form.weight_shape(), device), bias: None, options: form.options }
     }
 
-    /// `[n, h, w, in]` to `[n, h', w', out]`, then `epilogue`.
-    pub(crate) fn forward(&self, x: Tensor<4>, epilogue: Epilogue) -> Tensor<4> {
+    /// `[n, h, w, in]` to `[n, h', w', out]`, then `rectifier`.
+    pub(crate) fn forward_rectified(&self, x: Tensor<4>, rectifier: Rectifier, kinks: &mut Kinks) -> Tensor<4> {
         let bias = self.bias.as_ref().map(Param::val);
-        conv2d(x, self.weight.val(), bias, Conv2dOptions { epilogue, ..self.options })
+        conv2d_rectified(x, self.weight.val(), bias, self.options, rectifier, kinks)
     }
 
     /// A 1x1 convolution applied to vectors: `[n, in]` to `[n, out]`.
@@ -127,10 +128,25 @@ impl ScaledStdConv2d {
         }
     }
 
-    /// `prologue`, the convolution of `[n, h, w, in]` to `[n, h', w', out]`, `epilogue`.
-    pub(crate) fn forward(&self, x: Tensor<4>, prologue: Prologue, epilogue: Epilogue) -> Tensor<4> {
-        let weight = kernels::standardize(self.weight.val(), self.gain.val(), self.gamma, Self::EPS);
-        conv2d(x, weight, Some(self.bias.val()), Conv2dOptions { prologue, epilogue, ..self.options })
+    fn standardized(&self) -> Tensor<4> {
+        kernels::standardize(self.weight.val(), self.gain.val(), self.gamma, Self::EPS)
+    }
+
+    /// `prologue`, then the convolution of `[n, h, w, in]` to `[n, h', w', out]`.
+    pub(crate) fn forward(&self, x: Tensor<4>, prologue: Prologue) -> Tensor<4> {
+        conv2d(x, self.standardized(), Some(self.bias.val()), Conv2dOptions { prologue, ..self.options })
+    }
+
+    /// The same, then `rectifier`.
+    pub(crate) fn forward_rectified(
+        &self,
+        x: Tensor<4>,
+        prologue: Prologue,
+        rectifier: Rectifier,
+        kinks: &mut Kinks,
+    ) -> Tensor<4> {
+        let options = Conv2dOptions { prologue, ..self.options };
+        conv2d_rectified(x, self.standardized(), Some(self.bias.val()), options, rectifier, kinks)
     }
 
     /// `prologue`, then `scale` times the convolution; the factor goes into weight and bias, which are smaller than the
@@ -177,10 +193,22 @@ impl BatchNorm {
     }
 }
 
-/// A convolution without bias, its batch norm and an activation, in one pass over the activations.
-pub(crate) fn conv_bn(x: Tensor<4>, conv: &Conv2d, norm: &BatchNorm, epilogue: Epilogue) -> Tensor<4> {
+/// A convolution without bias and its batch norm, in one pass over the activations.
+pub(crate) fn conv_bn(x: Tensor<4>, conv: &Conv2d, norm: &BatchNorm) -> Tensor<4> {
     let (weight, bias) = norm.fold(conv.weight.val());
-    conv2d(x, weight, Some(bias), Conv2dOptions { epilogue, ..conv.options })
+    conv2d(x, weight, Some(bias), conv.options)
+}
+
+/// The same and `rectifier`, in one pass too.
+pub(crate) fn conv_bn_rectified(
+    x: Tensor<4>,
+    conv: &Conv2d,
+    norm: &BatchNorm,
+    rectifier: Rectifier,
+    kinks: &mut Kinks,
+) -> Tensor<4> {
+    let (weight, bias) = norm.fold(conv.weight.val());
+    conv2d_rectified(x, weight, Some(bias), conv.options, rectifier, kinks)
 }
 
 /// Squeeze and excitation (Hu et al. 2018, <https://arxiv.org/abs/1709.01507>): a gate in (0, 1) for each channel of
@@ -200,8 +228,8 @@ impl SqueezeExcite {
     }
 
     /// The gates `[n, c]` of `x` `[n, h, w, c]`.
-    pub(crate) fn gate(&self, x: Tensor<4>) -> Tensor<2> {
-        let squeezed = kinks::relu(self.fc1.forward_vectors(kernels::global_avg_pool(x)));
+    pub(crate) fn gate(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<2> {
+        let squeezed = kinks.relu(self.fc1.forward_vectors(kernels::global_avg_pool(x)));
         kernels::sigmoid(self.fc2.forward_vectors(squeezed))
     }
 }
@@ -268,11 +296,22 @@ impl LayerNorm {
 /// A convolution that reports its multiply-adds.
 fn conv2d(x: Tensor<4>, weight: Tensor<4>, bias: Option<Tensor<1>>, options: Conv2dOptions) -> Tensor<4> {
     let per_pixel = weight.shape().num_elements();
-    let convolve = |epilogue| kernels::conv2d(x, weight, bias, Conv2dOptions { epilogue, ..options });
-    let y = kinks::activated(options.epilogue, convolve);
+    let y = kernels::conv2d(x, weight, bias, options);
     let [n, h, w, _] = y.dims();
     macs::record((n * h * w * per_pixel) as u64);
     y
+}
+
+/// The same, then `rectifier`, as `kinks` says.
+fn conv2d_rectified(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Option<Tensor<1>>,
+    options: Conv2dOptions,
+    rectifier: Rectifier,
+    kinks: &mut Kinks,
+) -> Tensor<4> {
+    kinks.rectified(rectifier, |epilogue| conv2d(x, weight, bias, Conv2dOptions { epilogue, ..options }))
 }
 
 /// A linear layer that reports its multiply-adds.

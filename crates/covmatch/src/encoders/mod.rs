@@ -17,6 +17,7 @@ use burn::tensor::{Int, Tensor};
 use covmatch_kernels::{Dropout, dropout};
 
 use crate::engine::Stream;
+use kinks::Kinks;
 
 /// Whether a forward pass drops activations, and from which random stream the masks are drawn.
 #[derive(Debug)]
@@ -85,11 +86,11 @@ pub enum EncoderError {
 pub trait ImageEncoder: Module {
     /// `pixels` `[n, 3, h, w]`, normalised, to features `[n, d_v]`.
     fn encode(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
-        kinks::free(|| self.forward(pixels))
+        self.forward(pixels, &mut Kinks::Free)
     }
 
-    /// The layers of [`Self::encode`], which treat kinks as the innermost of [`kinks`]' functions says.
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError>;
+    /// [`Self::encode`] with layers that treat their kinks as `kinks` says.
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;
@@ -99,11 +100,11 @@ pub trait ImageEncoder: Module {
 pub trait VideoEncoder: Module {
     /// `frames` `[n, 3, t, h, w]`, normalised, to features `[n, d_v]`.
     fn encode(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
-        kinks::free(|| self.forward(frames))
+        self.forward(frames, &mut Kinks::Free)
     }
 
-    /// The layers of [`Self::encode`], which treat kinks as the innermost of [`kinks`]' functions says.
-    fn forward(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError>;
+    /// [`Self::encode`] with layers that treat their kinks as `kinks` says.
+    fn forward(&self, frames: Tensor<5>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError>;
 
     /// `d_v`.
     fn feature_dim(&self) -> usize;

@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::data::transform::Normalization;
 use crate::encoders::image::{self, AnyImageEncoder};
-use crate::encoders::kinks::{self, Pattern};
+use crate::encoders::kinks::{Kinks, Pattern};
 use crate::encoders::video::{self, AnyVideoEncoder};
 use crate::encoders::{EncoderError, ImageEncoder, VideoEncoder};
 
@@ -61,23 +61,24 @@ impl AnyVisualEncoder {
 
     /// `pixels` `[n, 3, t, h, w]` to features `[n, d_v]`.
     pub fn encode(&self, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
-        kinks::free(|| self.forward(pixels))
+        self.forward(pixels, &mut Kinks::Free)
     }
 
     /// The pieces that the units are on for `pixels`, which are not in the graph of autodiff.
     pub fn pattern(&self, pixels: Tensor<5>) -> Result<Pattern, EncoderError> {
-        let (features, pattern) = kinks::note(|| self.forward(pixels));
-        features.map(|_| pattern)
+        let mut pattern = Pattern::default();
+        self.forward(pixels, &mut Kinks::Note(&mut pattern))?;
+        Ok(pattern)
     }
 
     /// [`Self::encode`] of `pixels`, which are in the graph of autodiff, with the units on the pieces of `pattern`.
     pub fn encode_on(&self, pattern: &Pattern, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
-        kinks::hold(pattern, || self.forward(pixels))
+        self.forward(pixels, &mut pattern.held())
     }
 
-    fn forward(&self, pixels: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<5>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::Video(encoder) => encoder.forward(pixels),
+            Self::Video(encoder) => encoder.forward(pixels, kinks),
             Self::Image(encoder) => {
                 let [n, channels, frames, height, width] = pixels.dims();
                 if frames != 1 {
@@ -87,7 +88,7 @@ impl AnyVisualEncoder {
                         got: pixels.dims().to_vec(),
                     });
                 }
-                encoder.forward(pixels.reshape([n, channels, height, width]))
+                encoder.forward(pixels.reshape([n, channels, height, width]), kinks)
             }
         }
     }

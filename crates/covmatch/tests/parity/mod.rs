@@ -7,9 +7,9 @@ pub mod model;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use covmatch::encoders::weights::generated;
+use covmatch::encoders::weights::{generated, visit};
 use safetensors::{Dtype, SafeTensors};
 
 /// Largest deviation of the features, relative to the largest feature.
@@ -114,40 +114,18 @@ pub fn close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
 
 /// The gradients of all tracked parameters, by upstream key.
 pub fn gradients_by_key(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f64>> {
-    let mut walk = Walk { path: Vec::new(), gradients, found: BTreeMap::new() };
-    module.visit(&mut walk);
-    walk.found
+    let mut found = BTreeMap::new();
+    visit(module, |key, parameter| {
+        if let Some(gradient) = parameter.gradient(gradients) {
+            found.insert(key.to_owned(), values(gradient));
+        }
+    });
+    found
 }
 
 /// The upstream keys of the parameters that have a gradient, sorted.
 pub fn keys_with_gradient(module: &impl Module, gradients: &Gradients) -> Vec<String> {
     gradients_by_key(module, gradients).into_keys().collect()
-}
-
-struct Walk<'a> {
-    path: Vec<String>,
-    gradients: &'a Gradients,
-    found: BTreeMap<String, Vec<f64>>,
-}
-
-impl ModuleVisitor for Walk<'_> {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        if !container.starts_with("Enum:") {
-            self.path.push(name.trim_matches('_').to_owned());
-        }
-    }
-
-    fn exit_module(&mut self, _name: &str, container: &str) {
-        if !container.starts_with("Enum:") {
-            self.path.pop();
-        }
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad(self.gradients) {
-            self.found.insert(self.path.join("."), values(gradient));
-        }
-    }
 }
 
 /// Whether `key` names a statistic of a batch norm: stored, but no parameter.

@@ -8,10 +8,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Padding};
+use covmatch_kernels::Padding;
 
 use super::{SMALLEST, check_pixels};
-use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
+use crate::encoders::kinks::{Kinks, Rectifier};
+use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn, conv_bn_rectified};
 use crate::encoders::{EncoderError, ImageEncoder};
 
 /// The form of an EfficientNet-Lite.
@@ -78,11 +79,11 @@ impl EfficientNetLite {
 }
 
 impl ImageEncoder for EfficientNetLite {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("EfficientNet-Lite", &pixels, SMALLEST)?;
-        let x = conv_bn(channels_last(pixels), &self.conv_stem, &self.bn1, Epilogue::Relu6); // [n, h/2, w/2, 32]
-        let x = self.blocks.iter().flatten().fold(x, |x, block| block.forward(x)); // [n, h/32, w/32, channels]
-        Ok(kernels::global_avg_pool(conv_bn(x, &self.conv_head, &self.bn2, Epilogue::Relu6)))
+        let x = conv_bn_rectified(channels_last(pixels), &self.conv_stem, &self.bn1, Rectifier::Relu6, kinks); // [n, h/2, w/2, 32]
+        let x = self.blocks.iter().flatten().fold(x, |x, block| block.forward(x, kinks)); // [n, h/32, w/32, channels]
+        Ok(kernels::global_avg_pool(conv_bn_rectified(x, &self.conv_head, &self.bn2, Rectifier::Relu6, kinks)))
     }
 
     fn feature_dim(&self) -> usize {
@@ -122,10 +123,10 @@ enum Block {
 }
 
 impl Block {
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         match self {
-            Block::DepthwiseSeparable(block) => block.forward(x),
-            Block::InvertedResidual(block) => block.forward(x),
+            Block::DepthwiseSeparable(block) => block.forward(x, kinks),
+            Block::InvertedResidual(block) => block.forward(x, kinks),
         }
     }
 }
@@ -149,9 +150,9 @@ impl DepthwiseSeparable {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = conv_bn(x, &self.conv_dw, &self.bn1, Epilogue::Relu6);
-        conv_bn(x, &self.conv_pw, &self.bn2, Epilogue::None)
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let x = conv_bn_rectified(x, &self.conv_dw, &self.bn1, Rectifier::Relu6, kinks);
+        conv_bn(x, &self.conv_pw, &self.bn2)
     }
 }
 
@@ -181,10 +182,10 @@ impl InvertedResidual {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let y = conv_bn(x.clone(), &self.conv_pw, &self.bn1, Epilogue::Relu6);
-        let y = conv_bn(y, &self.conv_dw, &self.bn2, Epilogue::Relu6);
-        let y = conv_bn(y, &self.conv_pwl, &self.bn3, Epilogue::None);
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let y = conv_bn_rectified(x.clone(), &self.conv_pw, &self.bn1, Rectifier::Relu6, kinks);
+        let y = conv_bn_rectified(y, &self.conv_dw, &self.bn2, Rectifier::Relu6, kinks);
+        let y = conv_bn(y, &self.conv_pwl, &self.bn3);
         if self.shortcut { kernels::add(y, x) } else { y }
     }
 }

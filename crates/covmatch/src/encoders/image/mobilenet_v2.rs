@@ -7,10 +7,10 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::Epilogue;
 
 use super::{SMALLEST, check_pixels};
-use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
+use crate::encoders::kinks::{Kinks, Rectifier};
+use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn, conv_bn_rectified};
 use crate::encoders::{EncoderError, ImageEncoder};
 
 /// Blocks of equal form that follow one another.
@@ -83,9 +83,9 @@ impl MobileNetV2 {
 }
 
 impl ImageEncoder for MobileNetV2 {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("MobileNetV2", &pixels, SMALLEST)?;
-        let x = self.features.iter().fold(channels_last(pixels), |x, feature| feature.forward(x));
+        let x = self.features.iter().fold(channels_last(pixels), |x, feature| feature.forward(x, kinks));
         Ok(kernels::global_avg_pool(x))
     }
 
@@ -102,10 +102,10 @@ enum Feature {
 }
 
 impl Feature {
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         match self {
-            Feature::ConvBn(layer) => layer.forward(x),
-            Feature::InvertedResidual(block) => block.forward(x),
+            Feature::ConvBn(layer) => layer.forward(x, kinks),
+            Feature::InvertedResidual(block) => block.forward(x, kinks),
         }
     }
 }
@@ -122,8 +122,8 @@ impl ConvBn {
         Self { _0: Conv2d::without_bias(form, device), _1: BatchNorm::new(outputs, EPS, device) }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        conv_bn(x, &self._0, &self._1, Epilogue::Relu6)
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        conv_bn_rectified(x, &self._0, &self._1, Rectifier::Relu6, kinks)
     }
 }
 
@@ -158,13 +158,12 @@ impl InvertedResidual {
         Self { conv, shortcut: stride == 1 && inputs == outputs }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         let y = match &self.conv {
-            Layers::Plain((depthwise, project, norm)) => {
-                conv_bn(depthwise.forward(x.clone()), project, norm, Epilogue::None)
-            }
+            Layers::Plain((depthwise, project, norm)) => conv_bn(depthwise.forward(x.clone(), kinks), project, norm),
             Layers::Widened((widen, depthwise, project, norm)) => {
-                conv_bn(depthwise.forward(widen.forward(x.clone())), project, norm, Epilogue::None)
+                let widened = widen.forward(x.clone(), kinks);
+                conv_bn(depthwise.forward(widened, kinks), project, norm)
             }
         };
         if self.shortcut { kernels::add(y, x) } else { y }

@@ -17,7 +17,8 @@ pub mod vit;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-use super::{EncoderError, ImageEncoder, kinks, macs};
+use super::kinks::Kinks;
+use super::{EncoderError, ImageEncoder, macs};
 pub use crate::data::transform::{ChannelOrder, Normalization};
 use efficientnet_lite::{EfficientNetLite, EfficientNetLiteConfig};
 use mobilenet_v2::{MobileNetV2, MobileNetV2Config};
@@ -153,16 +154,16 @@ impl AnyImageEncoder {
 }
 
 impl ImageEncoder for AnyImageEncoder {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::NfNet(encoder) => encoder.forward(pixels),
-            Self::NfResNet(encoder) => encoder.forward(pixels),
-            Self::NfRegNet(encoder) => encoder.forward(pixels),
-            Self::Vit(encoder) => encoder.forward(pixels),
-            Self::EfficientNetLite(encoder) => encoder.forward(pixels),
-            Self::MobileNetV2(encoder) => encoder.forward(pixels),
-            Self::ResNet(encoder) => encoder.forward(pixels),
-            Self::SqueezeNet(encoder) => encoder.forward(pixels),
+            Self::NfNet(encoder) => encoder.forward(pixels, kinks),
+            Self::NfResNet(encoder) => encoder.forward(pixels, kinks),
+            Self::NfRegNet(encoder) => encoder.forward(pixels, kinks),
+            Self::Vit(encoder) => encoder.forward(pixels, kinks),
+            Self::EfficientNetLite(encoder) => encoder.forward(pixels, kinks),
+            Self::MobileNetV2(encoder) => encoder.forward(pixels, kinks),
+            Self::ResNet(encoder) => encoder.forward(pixels, kinks),
+            Self::SqueezeNet(encoder) => encoder.forward(pixels, kinks),
         }
     }
 
@@ -200,10 +201,10 @@ pub(crate) fn check_pixels(encoder: &str, pixels: &Tensor<4>, smallest: usize) -
 /// The largest of 3x3 windows, 2 apart, whose centres are the even rows and columns of `x` `[n, h, w, c]`.
 ///
 /// That is `MaxPool2d(3, stride=2, padding=1)` in PyTorch: the border never wins.
-fn max_pool_3x3(x: Tensor<4>) -> Tensor<4> {
+fn max_pool_3x3(x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
     let [_, h, w, _] = x.dims();
     let x = x.pad([(1, h % 2), (1, w % 2), (0, 0)], f32::NEG_INFINITY);
-    kinks::max_pool2d(x, 3, 2)
+    kinks.max_pool2d(x, 3, 2)
 }
 
 /// The error for a name that does not exist.

@@ -16,9 +16,9 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Prologue};
+use covmatch_kernels::Prologue;
 
-use crate::encoders::kinks;
+use crate::encoders::kinks::{Kinks, Rectifier};
 use crate::encoders::layers::{ConvForm, Linear, ScaledStdConv2d, SqueezeExcite};
 
 /// Weight of the residual branch.
@@ -43,18 +43,22 @@ impl Activation {
         }
     }
 
-    pub(crate) fn apply(self, x: Tensor<4>) -> Tensor<4> {
-        match self {
-            Activation::Relu => kinks::relu(x),
-            Activation::Silu => kernels::silu(x, 1.0),
-        }
+    /// The activation of what no convolution writes or reads.
+    pub(crate) fn apply(self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        self.late(self.early(x, kinks))
     }
 
-    /// The part of the activation that the convolution which writes its input computes.
-    pub(crate) fn epilogue(self) -> Epilogue {
+    /// `prologue` and `conv` of `x`, with the part of the activation that the convolution which writes its input computes.
+    pub(crate) fn after(
+        self,
+        conv: &ScaledStdConv2d,
+        x: Tensor<4>,
+        prologue: Prologue,
+        kinks: &mut Kinks,
+    ) -> Tensor<4> {
         match self {
-            Activation::Relu => Epilogue::Relu,
-            Activation::Silu => Epilogue::None,
+            Activation::Relu => conv.forward_rectified(x, prologue, Rectifier::Relu, kinks),
+            Activation::Silu => conv.forward(x, prologue),
         }
     }
 
@@ -66,10 +70,10 @@ impl Activation {
         }
     }
 
-    /// [`Self::epilogue`] of what no convolution wrote.
-    fn early(self, x: Tensor<4>) -> Tensor<4> {
+    /// The part of [`Self::after`] for what no convolution wrote.
+    fn early(self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         match self {
-            Activation::Relu => self.apply(x),
+            Activation::Relu => kinks.relu(x),
             Activation::Silu => x,
         }
     }
@@ -78,7 +82,7 @@ impl Activation {
     pub(crate) fn late(self, x: Tensor<4>) -> Tensor<4> {
         match self {
             Activation::Relu => x,
-            Activation::Silu => self.apply(x),
+            Activation::Silu => kernels::silu(x, 1.0),
         }
     }
 }
@@ -191,38 +195,39 @@ impl NfBlock {
     }
 
     /// `[n, h, w, inputs]` to `[n, h', w', outputs]`.
-    pub(crate) fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+    pub(crate) fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         let act = self.activation;
-        let early = act.early(x.clone());
+        let early = act.early(x.clone(), kinks);
         let shortcut = match &self.downsample {
             Some(downsample) => downsample.forward(act, early.clone()),
             None => x,
         };
-        let branch = self.branch(self.conv1.forward(early, act.prologue(), act.epilogue()));
+        let branch = act.after(&self.conv1, early, act.prologue(), kinks);
+        let branch = self.branch(branch, kinks);
         match &self.attn_last {
             None => kernels::add(self.conv3.forward_scaled(branch, act.prologue(), ALPHA), shortcut),
             Some(attn) => {
-                let branch = self.conv3.forward(branch, act.prologue(), Epilogue::None);
-                let gate = attn.gate(branch.clone());
+                let branch = self.conv3.forward(branch, act.prologue());
+                let gate = attn.gate(branch.clone(), kinks);
                 kernels::gated_residual(branch, gate, shortcut, ALPHA * GATE_GAIN)
             }
         }
     }
 
     /// The 3x3 convolutions and what lies between them and the last 1x1 convolution.
-    fn branch(&self, x: Tensor<4>) -> Tensor<4> {
+    fn branch(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
         let act = self.activation;
         let (x, last) = match &self.conv2b {
             None => (x, &self.conv2),
-            Some(conv2b) => (self.conv2.forward(x, act.prologue(), act.epilogue()), conv2b),
+            Some(conv2b) => (act.after(&self.conv2, x, act.prologue(), kinks), conv2b),
         };
         match &self.attn {
-            None => last.forward(x, act.prologue(), act.epilogue()),
+            None => act.after(last, x, act.prologue(), kinks),
             Some(attn) => {
-                let x = last.forward(x, act.prologue(), Epilogue::None);
-                let gate = attn.gate(x.clone()).mul_scalar(GATE_GAIN); // [n, c]
+                let x = last.forward(x, act.prologue());
+                let gate = attn.gate(x.clone(), kinks).mul_scalar(GATE_GAIN); // [n, c]
                 let [n, c] = gate.dims();
-                act.early(x * gate.reshape([n, 1, 1, c]))
+                act.early(x * gate.reshape([n, 1, 1, c]), kinks)
             }
         }
     }
@@ -243,10 +248,10 @@ impl Downsample {
     /// `early` is the block's input after [`Activation::early`].
     fn forward(&self, act: Activation, early: Tensor<4>) -> Tensor<4> {
         if self.stride == 1 {
-            return self.conv.forward(early, act.prologue(), Epilogue::None);
+            return self.conv.forward(early, act.prologue());
         }
         let pooled = kernels::avg_pool2d(act.late(early), self.stride);
-        self.conv.forward(pooled, Prologue::None, Epilogue::None)
+        self.conv.forward(pooled, Prologue::None)
     }
 }
 
@@ -278,6 +283,6 @@ pub(crate) fn stages(places: Vec<Vec<Place>>, form: impl Fn(Place) -> BlockForm,
 }
 
 /// Runs all blocks.
-pub(crate) fn forward_stages(stages: &[Vec<NfBlock>], x: Tensor<4>) -> Tensor<4> {
-    stages.iter().flatten().fold(x, |x, block| block.forward(x))
+pub(crate) fn forward_stages(stages: &[Vec<NfBlock>], x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+    stages.iter().flatten().fold(x, |x, block| block.forward(x, kinks))
 }

@@ -6,10 +6,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Prologue};
+use covmatch_kernels::Prologue;
 
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels};
+use crate::encoders::kinks::Kinks;
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder};
 
@@ -81,11 +82,11 @@ fn multiple_of_8(x: f64) -> usize {
 }
 
 impl ImageEncoder for NfRegNet {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-RegNet", &pixels, SMALLEST)?;
-        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
-        let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]
-        let x = self.final_conv.forward(x, Prologue::None, ACTIVATION.epilogue());
+        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None); // [n, h/2, w/2, stem]
+        let x = nf::forward_stages(&self.stages, x, kinks); // [n, h/32, w/32, channels]
+        let x = ACTIVATION.after(&self.final_conv, x, Prologue::None, kinks);
         let features = kernels::global_avg_pool(ACTIVATION.late(x));
         Ok(match &self.head {
             Some(head) => head.fc.forward(features),

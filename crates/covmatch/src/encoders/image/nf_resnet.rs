@@ -6,10 +6,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Prologue};
+use covmatch_kernels::Prologue;
 
 use super::nf::{self, Activation, BlockForm, Gate, Head, NfBlock, Place, Stem};
 use super::{Output, SMALLEST, check_pixels, max_pool_3x3};
+use crate::encoders::kinks::Kinks;
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder};
 
@@ -65,11 +66,11 @@ impl NfResNet {
 }
 
 impl ImageEncoder for NfResNet {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NF-ResNet", &pixels, SMALLEST)?;
-        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None, Epilogue::None); // [n, h/2, w/2, stem]
-        let x = nf::forward_stages(&self.stages, max_pool_3x3(x)); // [n, h/32, w/32, channels]
-        let features = kernels::global_avg_pool(ACTIVATION.apply(x));
+        let x = self.stem.conv.forward(channels_last(pixels), Prologue::None); // [n, h/2, w/2, stem]
+        let x = nf::forward_stages(&self.stages, max_pool_3x3(x, kinks), kinks); // [n, h/32, w/32, channels]
+        let features = kernels::global_avg_pool(ACTIVATION.apply(x, kinks));
         Ok(match &self.head {
             Some(head) => head.fc.forward(features),
             None => features,

@@ -7,10 +7,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Prologue};
+use covmatch_kernels::Prologue;
 
 use super::nf::{self, Activation, BlockForm, Gate, NfBlock, Place};
 use super::{SMALLEST, check_pixels};
+use crate::encoders::kinks::Kinks;
 use crate::encoders::layers::{ConvForm, ScaledStdConv2d, channels_last};
 use crate::encoders::{EncoderError, ImageEncoder};
 
@@ -70,11 +71,11 @@ impl NfNet {
 }
 
 impl ImageEncoder for NfNet {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("NFNet", &pixels, SMALLEST)?;
-        let x = self.stem.forward(channels_last(pixels)); // [n, h/4, w/4, stem]
-        let x = nf::forward_stages(&self.stages, x); // [n, h/32, w/32, channels]
-        let x = self.final_conv.forward(x, Prologue::None, ACTIVATION.epilogue());
+        let x = self.stem.forward(channels_last(pixels), kinks); // [n, h/4, w/4, stem]
+        let x = nf::forward_stages(&self.stages, x, kinks); // [n, h/32, w/32, channels]
+        let x = ACTIVATION.after(&self.final_conv, x, Prologue::None, kinks);
         Ok(kernels::global_avg_pool(ACTIVATION.late(x)))
     }
 
@@ -105,10 +106,10 @@ impl QuadStem {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = self.conv1.forward(x, Prologue::None, ACTIVATION.epilogue());
-        let inner = |x, conv: &ScaledStdConv2d| conv.forward(x, ACTIVATION.prologue(), ACTIVATION.epilogue());
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let x = ACTIVATION.after(&self.conv1, x, Prologue::None, kinks);
+        let inner = |x, conv| ACTIVATION.after(conv, x, ACTIVATION.prologue(), kinks);
         let x = [&self.conv2, &self.conv3].into_iter().fold(x, inner);
-        self.conv4.forward(x, ACTIVATION.prologue(), Epilogue::None)
+        self.conv4.forward(x, ACTIVATION.prologue())
     }
 }

@@ -6,11 +6,11 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::Epilogue;
 
 use super::{SMALLEST, check_pixels, max_pool_3x3};
-use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn};
-use crate::encoders::{EncoderError, ImageEncoder, kinks};
+use crate::encoders::kinks::{Kinks, Rectifier};
+use crate::encoders::layers::{BatchNorm, Conv2d, ConvForm, channels_last, conv_bn, conv_bn_rectified};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// The form of a ResNet.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +67,11 @@ impl ResNet {
 }
 
 impl ImageEncoder for ResNet {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("ResNet", &pixels, SMALLEST)?;
-        let x = conv_bn(channels_last(pixels), &self.conv1, &self.bn1, Epilogue::Relu); // [n, h/2, w/2, stem]
+        let x = conv_bn_rectified(channels_last(pixels), &self.conv1, &self.bn1, Rectifier::Relu, kinks); // [n, h/2, w/2, stem]
         let blocks = [&self.layer1, &self.layer2, &self.layer3, &self.layer4].into_iter().flatten();
-        let x = blocks.fold(max_pool_3x3(x), |x, block| block.forward(x)); // [n, h/32, w/32, channels]
+        let x = blocks.fold(max_pool_3x3(x, kinks), |x, block| block.forward(x, kinks)); // [n, h/32, w/32, channels]
         Ok(kernels::global_avg_pool(x))
     }
 
@@ -112,13 +112,13 @@ impl BasicBlock {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let y = conv_bn(x.clone(), &self.conv1, &self.bn1, Epilogue::Relu);
-        let y = conv_bn(y, &self.conv2, &self.bn2, Epilogue::None);
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let y = conv_bn_rectified(x.clone(), &self.conv1, &self.bn1, Rectifier::Relu, kinks);
+        let y = conv_bn(y, &self.conv2, &self.bn2);
         let shortcut = match &self.downsample {
-            Some(Shortcut { _0: conv, _1: norm }) => conv_bn(x, conv, norm, Epilogue::None),
+            Some(Shortcut { _0: conv, _1: norm }) => conv_bn(x, conv, norm),
             None => x,
         };
-        kinks::relu(kernels::add(y, shortcut))
+        kinks.relu(kernels::add(y, shortcut))
     }
 }

@@ -7,29 +7,30 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
-use covmatch_kernels::{Epilogue, Padding};
+use covmatch_kernels::Padding;
 
 use super::{SMALLEST, check_pixels};
+use crate::encoders::kinks::{Kinks, Rectifier};
 use crate::encoders::layers::{Conv2d, ConvForm, channels_last};
-use crate::encoders::{EncoderError, ImageEncoder, kinks};
+use crate::encoders::{EncoderError, ImageEncoder};
 
 /// SqueezeNet 1.1.
 #[derive(Module, Debug)]
 pub struct SqueezeNet {
-    features: Features,
+    features: Stack,
 }
 
 impl SqueezeNet {
     /// The network with weights yet to be loaded.
     pub fn new(device: &Device) -> Self {
-        Self { features: Features::new(device) }
+        Self { features: Stack::new(device) }
     }
 }
 
 impl ImageEncoder for SqueezeNet {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_pixels("SqueezeNet", &pixels, SMALLEST)?;
-        Ok(kernels::global_avg_pool(self.features.forward(channels_last(pixels))))
+        Ok(kernels::global_avg_pool(self.features.forward(channels_last(pixels), kinks)))
     }
 
     fn feature_dim(&self) -> usize {
@@ -38,7 +39,7 @@ impl ImageEncoder for SqueezeNet {
 }
 
 #[derive(Module, Debug)]
-struct Features {
+struct Stack {
     _0: Conv2d,
     _3: Fire,
     _4: Fire,
@@ -50,7 +51,7 @@ struct Features {
     _12: Fire,
 }
 
-impl Features {
+impl Stack {
     fn new(device: &Device) -> Self {
         Self {
             _0: Conv2d::new(ConvForm::new(3, 64, 3).stride(2).padding(Padding::Explicit(0)), device),
@@ -66,12 +67,17 @@ impl Features {
     }
 
     /// `[n, h, w, 3]` to `[n, h/16, w/16, 512]`.
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = kinks::max_pool2d(self._0.forward(x, Epilogue::Relu), 3, 2);
-        let x = kinks::max_pool2d(self._4.forward(self._3.forward(x)), 3, 2);
-        let x = kinks::max_pool2d(self._7.forward(self._6.forward(x)), 3, 2);
-        [&self._9, &self._10, &self._11, &self._12].into_iter().fold(x, |x, fire| fire.forward(x))
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let x = self._0.forward_rectified(x, Rectifier::Relu, kinks);
+        let x = run([&self._3, &self._4], kinks.max_pool2d(x, 3, 2), kinks);
+        let x = run([&self._6, &self._7], kinks.max_pool2d(x, 3, 2), kinks);
+        run([&self._9, &self._10, &self._11, &self._12], kinks.max_pool2d(x, 3, 2), kinks)
     }
+}
+
+/// `x` after all `layers`.
+fn run<const N: usize>(layers: [&Fire; N], x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+    layers.into_iter().fold(x, |x, fire| fire.forward(x, kinks))
 }
 
 /// Squeeze the channels with a 1x1 convolution, then expand them with 1x1 and 3x3 convolutions side by side.
@@ -92,9 +98,9 @@ impl Fire {
         }
     }
 
-    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let x = self.squeeze.forward(x, Epilogue::Relu);
-        let halves = vec![self.expand1x1.forward(x.clone(), Epilogue::Relu), self.expand3x3.forward(x, Epilogue::Relu)];
-        Tensor::cat(halves, 3)
+    fn forward(&self, x: Tensor<4>, kinks: &mut Kinks) -> Tensor<4> {
+        let mut rectified = |conv: &Conv2d, x| conv.forward_rectified(x, Rectifier::Relu, kinks);
+        let x = rectified(&self.squeeze, x);
+        Tensor::cat(vec![rectified(&self.expand1x1, x.clone()), rectified(&self.expand3x3, x)], 3)
     }
 }

@@ -8,6 +8,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use covmatch_kernels as kernels;
 
+use crate::encoders::kinks::Kinks;
 use crate::encoders::layers::{LayerNorm, Linear, linear, zeros};
 use crate::encoders::{EncoderError, ImageEncoder, macs};
 
@@ -77,7 +78,7 @@ impl Vit {
 }
 
 impl ImageEncoder for Vit {
-    fn forward(&self, pixels: Tensor<4>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, pixels: Tensor<4>, _: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         self.check(&pixels)?;
         let (n, width) = (pixels.dims()[0], self.config.width);
         let patches = self.patch_embed.proj.forward(pixels); // [n, patches, width]

@@ -8,6 +8,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 use super::image::{ChannelOrder, Normalization, unknown};
+use super::kinks::Kinks;
 use super::{EncoderError, VideoEncoder, macs};
 use r3d::{R3d, R3dConfig};
 
@@ -70,9 +71,9 @@ impl AnyVideoEncoder {
 }
 
 impl VideoEncoder for AnyVideoEncoder {
-    fn forward(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, frames: Tensor<5>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         match self {
-            Self::R3d(encoder) => encoder.forward(frames),
+            Self::R3d(encoder) => encoder.forward(frames, kinks),
         }
     }
 

@@ -9,8 +9,9 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, module};
 use covmatch_kernels as kernels;
 
+use crate::encoders::kinks::Kinks;
 use crate::encoders::layers::{BatchNorm, zeros};
-use crate::encoders::{EncoderError, VideoEncoder, kinks, macs};
+use crate::encoders::{EncoderError, VideoEncoder, macs};
 
 /// The form of an R3D.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +65,11 @@ impl R3d {
 }
 
 impl VideoEncoder for R3d {
-    fn forward(&self, frames: Tensor<5>) -> Result<Tensor<2>, EncoderError> {
+    fn forward(&self, frames: Tensor<5>, kinks: &mut Kinks) -> Result<Tensor<2>, EncoderError> {
         check_frames(&frames)?;
-        let x = kinks::relu(self.stem.forward(frames)); // [n, 64, t, h/2, w/2]
+        let x = kinks.relu(self.stem.forward(frames)); // [n, 64, t, h/2, w/2]
         let blocks = [&self.layer1, &self.layer2, &self.layer3, &self.layer4].into_iter().flatten();
-        let x = blocks.fold(x, |x, block| block.forward(x)); // [n, features, t/8, h/16, w/16]
+        let x = blocks.fold(x, |x, block| block.forward(x, kinks)); // [n, features, t/8, h/16, w/16]
         let [n, c, t, h, w] = x.dims();
         Ok(x.reshape([n, c, t * h * w]).mean_dim(2).reshape([n, c]))
     }
@@ -111,13 +112,13 @@ impl BasicBlock {
         }
     }
 
-    fn forward(&self, x: Tensor<5>) -> Tensor<5> {
-        let y = self.conv2.forward(kinks::relu(self.conv1.forward(x.clone())));
+    fn forward(&self, x: Tensor<5>, kinks: &mut Kinks) -> Tensor<5> {
+        let y = self.conv2.forward(kinks.relu(self.conv1.forward(x.clone())));
         let shortcut = match &self.downsample {
             Some(downsample) => downsample.forward(x),
             None => x,
         };
-        kinks::relu(kernels::add(y, shortcut))
+        kinks.relu(kernels::add(y, shortcut))
     }
 }
 

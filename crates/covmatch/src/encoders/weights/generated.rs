@@ -18,16 +18,15 @@
 //! | ends with `weight` (scales of norms)       | `1 + 0.1 u`                        |
 //! | the rest (biases)                          | `0.1 u`                            |
 
-use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::module::Module;
 use rayon::prelude::*;
 
-use super::keys::KeyPath;
+use super::walk;
 use crate::engine::fnv1a64;
 
 /// Replaces every parameter of `module` by the formula's values for its upstream key and shape.
 pub fn fill<M: Module>(module: M) -> M {
-    module.map(&mut Fill::default())
+    walk::fill(module, |key, shape| Some(values(key, shape)))
 }
 
 /// The `n` numbers `u_i` of `key`: inputs and cotangents of the golden tests.
@@ -90,28 +89,6 @@ impl Rule {
             Rule::AroundOne => 1.0 + 0.1 * u,
             Rule::Scaled(factor) => factor * u,
         }
-    }
-}
-
-#[derive(Default)]
-struct Fill {
-    path: KeyPath,
-}
-
-impl ModuleMapper for Fill {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let shape = param.lazy_shape().to_vec();
-        let data = TensorData::new(values(&self.path.key(), &shape), shape);
-        let (tensor, id) = (Tensor::from_data(data, &param.lazy_device()), param.id);
-        param.transform_for_load(tensor, id)
     }
 }
 

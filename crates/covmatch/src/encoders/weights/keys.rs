@@ -10,30 +10,31 @@
 //!
 //! The variants of an enum and the brackets of an `Option` leave no trace in the key.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::module::Module;
+
+use super::walk::visit;
 
 /// Where a walk over a module stands.
 #[derive(Default)]
-pub(crate) struct KeyPath(Vec<String>);
+pub(super) struct KeyPath(Vec<String>);
 
 impl KeyPath {
     /// Call on `enter_module`.
-    pub(crate) fn enter(&mut self, name: &str, container_type: &str) {
+    pub(super) fn enter(&mut self, name: &str, container_type: &str) {
         if !container_type.starts_with("Enum:") {
             self.0.push(segment(name).to_owned());
         }
     }
 
     /// Call on `exit_module`.
-    pub(crate) fn exit(&mut self, container_type: &str) {
+    pub(super) fn exit(&mut self, container_type: &str) {
         if !container_type.starts_with("Enum:") {
             self.0.pop();
         }
     }
 
     /// The key of the parameter at this place.
-    pub(crate) fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         self.0.join(".")
     }
 }
@@ -60,29 +61,9 @@ pub struct KeyShape {
 ///
 /// Parameters that are not initialised yet stay so.
 pub fn keys<M: Module>(module: &M) -> Vec<KeyShape> {
-    let mut list = List::default();
-    module.visit(&mut list);
-    list.found
-}
-
-#[derive(Default)]
-struct List {
-    path: KeyPath,
-    found: Vec<KeyShape>,
-}
-
-impl ModuleVisitor for List {
-    fn enter_module(&mut self, name: &str, container_type: &str) {
-        self.path.enter(name, container_type);
-    }
-
-    fn exit_module(&mut self, _name: &str, container_type: &str) {
-        self.path.exit(container_type);
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.found.push(KeyShape { key: self.path.key(), shape: param.lazy_shape().to_vec() });
-    }
+    let mut found = Vec::new();
+    visit(module, |key, parameter| found.push(KeyShape { key: key.to_owned(), shape: parameter.shape() }));
+    found
 }
 
 #[cfg(test)]

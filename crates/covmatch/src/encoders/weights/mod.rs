@@ -19,14 +19,16 @@ mod keys;
 mod known;
 mod load;
 mod save;
+mod walk;
 
 pub use error::{Mismatch, WeightsError, WrongShape};
 pub use file::{find, list};
 pub use fit::compare;
 pub use key_map::KeyMap;
-pub(crate) use keys::KeyPath;
 pub use keys::{KeyShape, keys};
 pub use known::LooksLike;
 pub use load::load;
 pub(crate) use load::load_built_in;
 pub use save::save;
+pub(crate) use walk::advance;
+pub use walk::{Parameter, visit};

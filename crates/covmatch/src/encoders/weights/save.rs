@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::module::Module;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::error::WeightsError;
 use super::keys::{KeyShape, keys};
+use super::walk::visit;
 use crate::files::write_whole;
 
 /// Writes all parameters and stored statistics of `module` to the safetensors file `path`, as f32.
@@ -26,9 +26,14 @@ fn write_to<M: Module>(module: &M, out: &mut BufWriter<File>) -> io::Result<()> 
     let header = header(keys(module))?;
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(&header)?;
-    let mut values = Values { out, result: Ok(()) };
-    module.visit(&mut values);
-    values.result
+    let mut result = Ok(());
+    visit(module, |_, parameter| {
+        if result.is_ok() {
+            let data = parameter.values().into_data();
+            result = data.iter::<f32>().try_for_each(|value| out.write_all(&value.to_le_bytes()));
+        }
+    });
+    result
 }
 
 /// The JSON header of tensors that follow each other in the order of `entries`, padded to a multiple of 8 bytes.
@@ -45,19 +50,4 @@ fn header(entries: Vec<KeyShape>) -> io::Result<Vec<u8>> {
     let mut header = serde_json::to_vec(&metadata)?;
     header.resize(header.len().next_multiple_of(8), b' ');
     Ok(header)
-}
-
-/// Writes the values of each parameter it visits.
-struct Values<'a> {
-    out: &'a mut BufWriter<File>,
-    result: io::Result<()>,
-}
-
-impl ModuleVisitor for Values<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self.result.is_ok() {
-            let data = param.val().into_data();
-            self.result = data.iter::<f32>().try_for_each(|value| self.out.write_all(&value.to_le_bytes()));
-        }
-    }
 }
