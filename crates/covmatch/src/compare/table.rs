@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use super::plan::{Cell, Plan};
 use crate::config::Config;
-use crate::evaluate::{Evaluation, Spread};
-use crate::report::{Block, Listing, Row, Table};
+use crate::evaluate::Evaluation;
+use crate::report::Block;
+use crate::retrieval::Spread;
 use crate::run_folder::Cost;
+use crate::tables::{Listing, Row, Table};
 
 /// All cells, filled or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -127,7 +129,8 @@ pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::compare::plan::tests::plan;
-    use crate::evaluate::{Recalls, protocol::Run};
+    use crate::evaluate::Run;
+    use crate::retrieval::Recalls;
 
     /// Two runs whose recalls are about `level`.
     pub fn evaluation(level: f64) -> Evaluation {
@@ -174,9 +177,9 @@ pub(super) mod tests {
         assert_eq!(titles.len(), 6);
         let labels: Vec<&str> = blocks[0].table.rows.iter().map(|row| row.label.as_str()).collect();
         assert_eq!(labels, ["Random", "CovMatch"]);
-        let cell = blocks[0].table.rows[1].cells[6].unwrap();
-        assert!((cell.mean - 21.0).abs() < 1e-9 && (cell.std.unwrap() - 2f64.sqrt()).abs() < 1e-9);
-        assert!(blocks[1].table.rows[1].cells.iter().all(Option::is_none), "a missing cell is a row without values");
+        let score = blocks[0].table.rows[1].scores[6].unwrap();
+        assert!((score.mean - 21.0).abs() < 1e-9 && (score.std.unwrap() - 2f64.sqrt()).abs() < 1e-9);
+        assert!(blocks[1].table.rows[1].scores.iter().all(Option::is_none), "a missing cell is a row without values");
     }
 
     #[test]

@@ -87,12 +87,7 @@ impl WayMatchConfig {
                 "rising steps",
                 format!("{:?}", self.waypoints),
             ),
-            require(
-                self.first < self.waypoints.len().max(1),
-                "waymatch.first",
-                "fewer than the waypoints",
-                self.first,
-            ),
+            require(self.first < self.waypoints.len().max(1), "waymatch.first", "fewer than the waypoints", self.first),
             require(self.batch > 1, "waymatch.batch", compares, self.batch),
             rates_problem(&self.rates, "waymatch.rates"),
             require(self.entries > 1, "waymatch.entries", "at least 2, as a covariance needs two pairs", self.entries),

@@ -73,7 +73,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::RunRecord;
-    use crate::evaluate::Recalls;
+    use crate::retrieval::Recalls;
 
     fn tested(level: f64) -> Progress {
         let last = Recalls { ir: [level; 3], tr: [level; 3] };

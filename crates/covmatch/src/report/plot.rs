@@ -7,9 +7,9 @@
 
 use std::fmt::Write as _;
 
-use super::embed::escape;
 use super::smooth::{extremes, means, smoothed};
 use super::ticks::{Tick, label, ticks};
+use crate::tables::escape;
 
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 264.0;

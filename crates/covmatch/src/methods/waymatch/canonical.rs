@@ -47,10 +47,7 @@ pub fn canonical_directions(
         v = transposed.times(&u).orthonormal();
         u = whitened.times(&v).orthonormal();
     }
-    Features {
-        image: of_image.solve_transposed(u).tensor(&device),
-        text: of_text.solve_transposed(v).tensor(&device),
-    }
+    Features { image: of_image.solve_transposed(u).tensor(&device), text: of_text.solve_transposed(v).tensor(&device) }
 }
 
 impl Matrix {

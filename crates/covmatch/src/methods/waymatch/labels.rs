@@ -16,12 +16,7 @@ use crate::methods::MethodError;
 use crate::model::Inputs;
 
 /// `S` `[N, N]` of `pairs` for the loss `loss`, at temperature `tau`.
-pub fn soft_targets(
-    teachers: &Teachers,
-    pairs: &Inputs,
-    loss: PairLoss,
-    tau: f32,
-) -> Result<Tensor<2>, MethodError> {
+pub fn soft_targets(teachers: &Teachers, pairs: &Inputs, loss: PairLoss, tau: f32) -> Result<Tensor<2>, MethodError> {
     let n = pairs.len();
     let mut similarity = Tensor::zeros([n, n], &pairs.pixels.device());
     let last = teachers.last_waypoints();

@@ -229,9 +229,7 @@ impl WayMatch {
 /// `gradient`, of the pairs at `rows`, as one of all pairs `x`; others have none.
 fn at_rows<const D: usize>(gradient: Tensor<D>, x: &Tensor<D>, rows: Option<&Tensor<1, Int>>) -> Tensor<D> {
     match rows {
-        Some(rows) => {
-            x.zeros_like().select_assign(0, rows.clone(), gradient, burn::tensor::IndexingUpdateOp::Add)
-        }
+        Some(rows) => x.zeros_like().select_assign(0, rows.clone(), gradient, burn::tensor::IndexingUpdateOp::Add),
         None => gradient,
     }
 }

@@ -59,8 +59,8 @@ impl Entries {
     /// `h_v` and `h_l` of all of them under `model`.
     pub fn features(&self, experiment: &Experiment, model: &Model) -> Result<Features, MethodError> {
         let image = experiment.encode_images(self.images.clone(), |pixels| model.visual.encode(pixels))?;
-        let text = experiment
-            .encode_captions(&self.captions, |text, mask| model.text.encode(text, mask, &mut Mode::Eval))?;
+        let text =
+            experiment.encode_captions(&self.captions, |text, mask| model.text.encode(text, mask, &mut Mode::Eval))?;
         Ok(Features { image, text })
     }
 }
