@@ -13,7 +13,7 @@ use crate::evaluate::Evaluation;
 use crate::report::Block;
 use crate::retrieval::Spread;
 use crate::run_folder::Cost;
-use crate::tables::{Listing, Row, Table};
+use crate::tables::{Listing, Row, Shown, Table};
 
 /// All cells, filled or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -112,16 +112,17 @@ impl Comparison {
 }
 
 /// Steps, seconds a step, seconds, peak memory, seconds and bytes of experts.
-fn cost_values(cost: &Cost) -> Vec<Option<String>> {
+fn cost_values(cost: &Cost) -> Vec<Option<Shown>> {
     let megabytes = |bytes: u64| format!("{:.0}", bytes as f64 / 1e6);
-    vec![
+    let values = [
         (cost.steps > 0).then(|| cost.steps.to_string()),
         cost.seconds_per_step.map(|seconds| format!("{seconds:.3}")),
         Some(format!("{:.1}", cost.seconds)),
         cost.peak_memory.map(megabytes),
         cost.expert_seconds.map(|seconds| format!("{seconds:.1}")),
         cost.expert_bytes.map(megabytes),
-    ]
+    ];
+    values.map(|value| value.map(Shown::from)).to_vec()
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use std::path::Path;
 use askama::Template;
 
 use super::ReportError;
-use super::grid::{PairView, Pairs, Picture, strip};
+use super::grid::{PairView, Pairs};
+use super::picture::Picture;
 use super::plot::{Curve, Scale, plot_svg};
+use super::strip::strip;
 use crate::files::write_whole;
 use crate::tables::{Listing, Table};
 
@@ -130,7 +132,7 @@ mod tests {
             results: Some(table.clone()),
             blocks: vec![Block { title: text(), table }],
             notes: vec![text()],
-            costs: Listing { columns: vec![text()], rows: vec![(text(), vec![Some(text())])] },
+            costs: Listing { columns: vec![text()], rows: vec![(text(), vec![Some(text().into())])] },
             costs_lead: "Costs.",
             curves: vec![Figure::plot(&text(), &text(), &text(), &[curve], Scale::Linear)],
             pairs: vec![pair],

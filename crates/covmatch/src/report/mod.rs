@@ -22,10 +22,10 @@
 
 mod grid;
 mod html;
+mod picture;
 mod plot;
 mod run;
-mod smooth;
-mod ticks;
+mod strip;
 
 pub use grid::PairView;
 pub use html::{Block, Figure, Report};

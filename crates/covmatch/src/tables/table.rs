@@ -4,7 +4,7 @@
 //! same are marked the same; a column with a single value has no best.
 
 use super::csv_text;
-use super::sheet::{Sheet, Shown};
+use super::listing::{Listing, Shown};
 use crate::retrieval::{Recalls, Spread};
 
 /// A result over one or more repetitions.
@@ -63,17 +63,17 @@ impl Table {
 
     /// For a terminal: aligned at the decimal points, one row a line.
     pub fn text(&self) -> String {
-        self.sheet().text()
+        self.listing().text()
     }
 
     /// For Markdown as GitHub reads it; the best of a column is bold.
     pub fn markdown(&self) -> String {
-        self.sheet().markdown()
+        self.listing().markdown()
     }
 
     /// For a page: a `<table>` with headers for both directions; the best of a column is bold.
     pub fn html(&self) -> String {
-        self.sheet().html()
+        self.listing().html()
     }
 
     /// For programs (RFC 4180): a column of means per measure, and one of standard deviations if it has any.
@@ -90,14 +90,14 @@ impl Table {
         csv_text(std::iter::once(head).chain(records))
     }
 
-    fn sheet(&self) -> Sheet<'_> {
+    /// The table as it is shown.
+    fn listing(&self) -> Listing {
         let best: Vec<Option<f64>> = (0..self.columns.len()).map(|column| self.best(column)).collect();
-        let shown = |row: &Row, column: usize| {
-            let score = score(row, column)?;
-            Some(score.shown(best[column] == Some(tenths(score.mean))))
+        let shown = |(score, &best): (&Option<Score>, &Option<f64>)| {
+            score.map(|score| score.shown(best == Some(tenths(score.mean))))
         };
-        let cells = |row| (0..self.columns.len()).map(|column| shown(row, column)).collect();
-        Sheet { columns: &self.columns, rows: self.rows.iter().map(|row| (row.label.as_str(), cells(row))).collect() }
+        let row = |row: &Row| (row.label.clone(), row.scores.iter().zip(&best).map(shown).collect());
+        Listing { columns: self.columns.clone(), rows: self.rows.iter().map(row).collect() }
     }
 
     /// The measured scores of a column.
