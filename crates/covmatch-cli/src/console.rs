@@ -36,27 +36,6 @@ pub fn error(error: &anyhow::Error) {
     }
 }
 
-/// Rows of cells as lines of aligned columns; the columns in `right` are aligned to the right.
-pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let line: Vec<String> = row
-            .iter()
-            .enumerate()
-            .map(|(c, cell)| {
-                let w = widths[c];
-                if right.contains(&c) { format!("{cell:>w$}") } else { format!("{cell:<w$}") }
-            })
-            .collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 /// Seconds in the unit that suits them.
 pub fn duration(seconds: f64) -> String {
     match seconds {
@@ -82,12 +61,6 @@ pub fn grouped(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [vec!["name".to_owned(), "size".to_owned()], vec!["a".to_owned(), "7".to_owned()]];
-        assert_eq!(table(&rows, &[1]), "name  size\na        7\n");
-    }
 
     #[test]
     fn durations_have_a_fitting_unit() {

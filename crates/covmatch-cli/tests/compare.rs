@@ -12,29 +12,16 @@ use serde_json::Value;
 const PRESET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/compare-scenes.toml");
 
 /// Fields that make the preset's experiment small.
-const SMALL: [&str; 15] = [
-    "data.scenes.train=40",
-    "data.scenes.val=8",
-    "data.scenes.test=10",
-    "compare.methods=[\"random\", \"herding\", \"covmatch\"]",
-    "compare.pairs=[4]",
-    "distill.rounds=4",
-    "distill.steps_per_round=3",
-    "distill.real_batch=16",
-    "select.batch=16",
-    "select.forgetting_epochs=2",
-    "evaluate.epochs=2",
-    "evaluate.runs=3",
-    "evaluate.val_every=1",
-    "train.epochs=1",
-    "train.batch=16",
-];
+const SMALL: &str = "\
+    data.scenes.train=40 data.scenes.val=8 data.scenes.test=10 compare.methods=[\"random\",\"herding\",\"covmatch\"] \
+    compare.pairs=[4] distill.rounds=4 distill.steps_per_round=3 distill.real_batch=16 select.batch=16 \
+    select.forgetting_epochs=2 evaluate.epochs=2 evaluate.runs=3 evaluate.val_every=1 train.epochs=1 train.batch=16";
 
 /// The cells of the small comparison.
 const CELLS: [&str; 4] = ["random-4", "herding-4", "covmatch-4", "full"];
 
 fn compare(out: &Path, words: &[&str]) -> Command {
-    let mut program = covmatch_with(&["compare", PRESET], SMALL);
+    let mut program = covmatch_with(&["compare", PRESET], SMALL.split(' '));
     program.arg("--out").arg(out).args(words);
     program
 }

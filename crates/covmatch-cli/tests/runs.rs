@@ -3,35 +3,35 @@
 
 mod program;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use program::{covmatch, covmatch_with, kill_when, set, succeed};
-
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
+use program::{DEMO, covmatch, covmatch_with, kill_when, set, succeed};
 
 /// Fields that make the demo's experiment small.
-const SMALL: [&str; 9] = [
-    "data.scenes.train=60",
-    "data.scenes.val=8",
-    "data.scenes.test=10",
-    "distill.pairs=8",
-    "distill.rounds=6",
-    "distill.steps_per_round=4",
-    "distill.real_batch=16",
-    "evaluate.epochs=2",
-    "evaluate.runs=2",
-];
+const SMALL: &str = "\
+    data.scenes.train=60 data.scenes.val=8 data.scenes.test=10 distill.pairs=8 distill.rounds=6 \
+    distill.steps_per_round=4 distill.real_batch=16 evaluate.epochs=2 evaluate.runs=2";
 
 fn small(command: &str, words: &[&str]) -> Command {
-    covmatch_with(&[&[command], words, &[DEMO]].concat(), SMALL)
+    covmatch_with(&[&[command], words, &[DEMO]].concat(), SMALL.split(' '))
 }
 
 fn distill(out: &Path) -> Command {
     let mut program = small("distill", &[]);
     program.arg("--out").arg(out);
     program
+}
+
+/// A folder with pairs that were chosen at random.
+fn random_pairs() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let random = folder.path().join("random");
+    let mut select = small("select", &["random"]);
+    select.arg("--out").arg(&random);
+    succeed(select);
+    (folder, random)
 }
 
 fn resume(folder: &Path) -> Command {
@@ -145,11 +145,7 @@ fn a_run_that_is_asked_to_stop_saves_a_checkpoint_and_says_how_to_go_on() {
 
 #[test]
 fn pairs_are_evaluated_with_a_table_a_card_and_json() {
-    let folder = tempfile::tempdir().unwrap();
-    let random = folder.path().join("random");
-    let mut select = small("select", &["random"]);
-    select.arg("--out").arg(&random);
-    succeed(select);
+    let (_folder, random) = random_pairs();
 
     let mut evaluate = covmatch(&["evaluate"]);
     evaluate.arg(&random);
@@ -177,11 +173,7 @@ fn pairs_are_evaluated_with_a_table_a_card_and_json() {
 
 #[test]
 fn an_evaluation_that_is_killed_goes_on_after_the_last_model_that_was_tested() {
-    let folder = tempfile::tempdir().unwrap();
-    let random = folder.path().join("random");
-    let mut select = small("select", &["random"]);
-    select.arg("--out").arg(&random);
-    succeed(select);
+    let (_folder, random) = random_pairs();
     // So many epochs that a second model takes a while.
     let evaluate = |runs: &str| {
         let mut evaluate = covmatch(&["evaluate", "--set", "evaluate.epochs=40", "--runs", runs, "--json"]);

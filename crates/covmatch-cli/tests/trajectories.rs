@@ -7,34 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use program::{covmatch, covmatch_with, fail, set, succeed};
-
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
+use program::{DEMO, covmatch, covmatch_with, fail, set, succeed};
 
 /// Fields that make the demo's experiment small.
 ///
 /// The rates are low: at the defaults, 60 pictures train chaotically, and rounding alone decides whether a run diverges.
-const SMALL: [&str; 19] = [
-    "data.scenes.train=60",
-    "data.scenes.val=8",
-    "data.scenes.test=10",
-    "distill.pairs=6",
-    "distill.rounds=3",
-    "distill.steps_per_round=2",
-    "experts.count=2",
-    "experts.epochs=2",
-    "experts.batch=16",
-    "experts.lr_image=0.01",
-    "experts.lr_text=0.01",
-    "trajectory.student_lr_image=0.01",
-    "trajectory.student_lr_text=0.01",
-    "trajectory.student_steps=2",
-    "trajectory.student_batch=4",
-    "trajectory.rank=2",
-    "evaluate.epochs=2",
-    "evaluate.runs=2",
-    "evaluate.batch=4",
-];
+const SMALL: &str = "\
+    data.scenes.train=60 data.scenes.val=8 data.scenes.test=10 distill.pairs=6 distill.rounds=3 \
+    distill.steps_per_round=2 experts.count=2 experts.epochs=2 experts.batch=16 experts.lr_image=0.01 \
+    experts.lr_text=0.01 trajectory.student_lr_image=0.01 trajectory.student_lr_text=0.01 trajectory.student_steps=2 \
+    trajectory.student_batch=4 trajectory.rank=2 evaluate.epochs=2 evaluate.runs=2 evaluate.batch=4";
 
 /// Fields that train, and match, the text encoder too.
 const BOTH_ENCODERS: [&str; 2] = ["experts.train_text_encoder=true", "trajectory.text=inputs"];
@@ -66,8 +48,8 @@ impl Bench {
     }
 
     fn overrides(&self, more: &[&str]) -> Vec<String> {
-        let mut overrides: Vec<String> =
-            SMALL.iter().chain(self.own).chain(more).map(|&pair| pair.to_owned()).collect();
+        let more = self.own.iter().chain(more).copied();
+        let mut overrides: Vec<String> = SMALL.split(' ').chain(more).map(str::to_owned).collect();
         overrides.push(format!("experts.folder='{}'", self.path("experts").display()));
         overrides
     }

@@ -20,14 +20,13 @@ use covmatch::config::{Config, ConfigError};
 use covmatch::data::loader::Batch;
 use covmatch::distill::{self, Quiet};
 use covmatch::encoders::{EncoderError, Mode};
-use covmatch::evaluate::evaluate_folder;
+use covmatch::evaluate::{evaluate_folder, results_table};
 use covmatch::experiment::Experiment;
 use covmatch::methods::{
     Chart, Learner, Method, MethodError, Methods, PairGradients, PairRates, RealBatches, StepReport, Synthetic,
     pair_gradients, relative_rate, rms,
 };
 use covmatch::model::{Inputs, Model};
-use covmatch::report::Table;
 use covmatch::run_folder::RunFolder;
 use covmatch::tensor_file::TensorFile;
 use serde::Deserialize;
@@ -166,7 +165,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = RunFolder::new("runs/own-method");
     distill::run(&methods, experiment.clone(), &folder, &mut Quiet)?;
     let kept = evaluate_folder(&folder, experiment, &mut |_| {})?;
-    println!("{}", Table::of_evaluations(&[("Distribution matching".to_owned(), &kept.file.evaluation)]).text());
+    println!("{}", results_table(&[("Distribution matching".to_owned(), &kept.file.evaluation)]).text());
     Ok(())
 }
 

@@ -199,6 +199,9 @@ impl Config {
 }
 
 #[cfg(test)]
+pub(crate) mod small;
+
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;

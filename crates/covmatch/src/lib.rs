@@ -29,4 +29,5 @@ pub mod report;
 pub mod retrieval;
 pub mod run_folder;
 pub mod shard;
+pub mod tables;
 pub mod tensor_file;

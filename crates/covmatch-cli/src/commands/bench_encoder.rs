@@ -9,10 +9,11 @@ use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 use covmatch::encoders::{image, macs, video};
 use covmatch::engine::{current_memory, peak_memory, precision_name, threads, vector_level};
+use covmatch::tables::aligned;
 use serde_json::{Map, Value};
 
 use crate::args::{BenchEncoderArgs, Phase};
-use crate::console::{progress, table};
+use crate::console::progress;
 use crate::network::{Input, Kind, Network, parameters_with_gradient, uniform};
 use crate::timing::{self, Measured, median_seconds};
 
@@ -220,7 +221,7 @@ impl Measured for EncoderTiming<'_> {
             rows.push(vec!["peak memory of the process".to_owned(), format!("{:.0} MB", megabytes(peak))]);
         }
         let place = format!("{device}, {} threads, {}", threads(), vector_level());
-        format!("{}, {} ({place}; generated weights)\n{}", self.args.name, shape.join(", "), table(&rows, &[1]))
+        format!("{}, {} ({place}; generated weights)\n{}", self.args.name, shape.join(", "), aligned(&rows, 1))
     }
 }
 

@@ -22,10 +22,11 @@ use covmatch::experiment::Experiment;
 use covmatch::methods::covmatch::{CovMatch, CovMatchScale};
 use covmatch::methods::{Learner, RealBatches, StepReport, Synthetic};
 use covmatch::model::{AnyVisualEncoder, Inputs, Pretrained, TextLevel};
+use covmatch::tables::aligned;
 use serde_json::{Value, json};
 
 use crate::args::BenchStepArgs;
-use crate::console::{progress, table};
+use crate::console::progress;
 use crate::network::uniform;
 use crate::timing::{self, Measured, median, median_seconds};
 
@@ -230,7 +231,7 @@ impl Measured for StepTiming<'_> {
              (generated weights)\n{}",
             threads(),
             precision_name(),
-            table(&rows, &[1])
+            aligned(&rows, 1)
         )
     }
 }

@@ -16,12 +16,13 @@ use covmatch::config::{Config, Machine};
 use covmatch::data::Split;
 use covmatch::distill;
 use covmatch::distilled::DistilledSet;
-use covmatch::evaluate::{Evaluation, EvaluationFile, Kept, Progress, Recalls, evaluate_folder, evaluate_pairs};
+use covmatch::evaluate::{Evaluation, EvaluationFile, Kept, Progress, evaluate_folder, evaluate_pairs, results_table};
 use covmatch::experiment::{Experiment, Opener};
 use covmatch::files;
 use covmatch::methods::{Methods, random, selection};
 use covmatch::model::Inputs;
-use covmatch::report::{Table, write_run_report};
+use covmatch::report::write_run_report;
+use covmatch::retrieval::Recalls;
 use covmatch::run_folder::RunFolder;
 use serde_json::json;
 
@@ -220,7 +221,7 @@ impl Results {
             grouped(train.captions),
             grouped(test.images),
             self.covmatch.runs.len(),
-            Table::of_evaluations(&rows).text(),
+            results_table(&rows).text(),
             self.ratio(),
             duration(seconds.total),
             duration(seconds.distilled_in),

@@ -9,9 +9,10 @@ use covmatch::experiment::{Experiment, Opener};
 use covmatch::methods::{Method, Methods};
 use covmatch::report::write_run_report;
 use covmatch::run_folder::RunFolder;
+use covmatch::tables::aligned;
 
 use crate::args::DistillArgs;
-use crate::console::{duration, table};
+use crate::console::duration;
 use crate::experiment;
 use crate::progress::StepBar;
 
@@ -61,7 +62,7 @@ fn summary(outcome: &Outcome, method: Option<&Method>, report: &Path) -> String 
     let folder = outcome.folder.path().display();
     format!(
         "{}\nset:     {folder}/distilled.safetensors\nreport:  {}\nnext:    covmatch evaluate {folder}\n",
-        table(&rows, &[1, 2]),
+        aligned(&rows, 1),
         report.display()
     )
 }

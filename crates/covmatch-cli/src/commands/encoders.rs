@@ -3,10 +3,11 @@
 use burn::tensor::Device;
 use covmatch::encoders::weights::keys;
 use covmatch::encoders::{image, video};
+use covmatch::tables::aligned;
 use serde_json::json;
 
 use crate::args::EncodersArgs;
-use crate::console::{grouped, table};
+use crate::console::grouped;
 use crate::network::{Kind, Network, all_names};
 
 /// One line of the list.
@@ -27,7 +28,7 @@ pub fn run(args: &EncodersArgs) -> anyhow::Result<String> {
     }
     let header = ["name", "kind", "features", "parameters", "pixels"].map(str::to_owned).to_vec();
     let lines: Vec<Vec<String>> = std::iter::once(header).chain(rows.iter().map(as_cells)).collect();
-    Ok(table(&lines, &[2, 3, 4]))
+    Ok(aligned(&lines, 2))
 }
 
 fn row(kind: Kind, name: &'static str) -> anyhow::Result<Row> {

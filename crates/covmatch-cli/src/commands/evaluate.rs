@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use covmatch::config::Difference;
-use covmatch::evaluate::{Kept, evaluate_folder};
+use covmatch::evaluate::{Kept, evaluate_folder, results_table};
 use covmatch::experiment::Opener;
 use covmatch::methods::Methods;
-use covmatch::report::{Table, write_run_report};
+use covmatch::report::write_run_report;
 use covmatch::run_folder::RunFolder;
 
 use crate::args::EvaluateArgs;
@@ -33,7 +33,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<String> {
         true => Ok(serde_json::to_string(&kept.file).context("the results have no form as JSON")? + "\n"),
         false => {
             let label = format!("{pairs} pairs, {}", maker.title);
-            Ok(Table::of_evaluations(&[(label, &kept.file.evaluation)]).text())
+            Ok(results_table(&[(label, &kept.file.evaluation)]).text())
         }
     }
 }

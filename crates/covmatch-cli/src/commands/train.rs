@@ -1,9 +1,8 @@
 //! `covmatch train`: the upper bound, a model trained on the whole train split.
 
 use anyhow::Context;
-use covmatch::evaluate::{Kept, train_folder};
+use covmatch::evaluate::{Kept, results_table, train_folder};
 use covmatch::experiment::Experiment;
-use covmatch::report::Table;
 
 use crate::args::TrainArgs;
 use crate::experiment;
@@ -23,7 +22,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<String> {
     match args.json {
         true => Ok(serde_json::to_string(&file).context("the results have no form as JSON")? + "\n"),
         false => {
-            let table = Table::of_evaluations(&[("all train pairs".to_owned(), &file.evaluation)]);
+            let table = results_table(&[("all train pairs".to_owned(), &file.evaluation)]);
             Ok(format!("{}\nresults: {}\n", table.text(), path.display()))
         }
     }

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// The experiment of the demo.
+pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/demo.toml");
+
 /// `covmatch WORDS`, its output kept for the test.
 pub fn covmatch(words: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("covmatch"));

@@ -140,41 +140,26 @@ impl Cell {
         watcher: &mut dyn Watcher,
     ) -> Result<(), CompareError> {
         let Some(method) = &self.method else { return Ok(()) }; // there is no set
-        let stage = if state == State::Begun { Stage::Resuming } else { Stage::Making };
-        match &method.work {
+        let begun = state == State::Begun;
+        watcher.stage(self, if begun { Stage::Resuming } else { Stage::Making });
+        let made = match method.work {
             Work::Selects(_) => {
-                watcher.stage(self, stage);
-                let experiment = bench.opener.open(self.config.clone())?;
-                distill::select(bench.methods, method.name, experiment, folder, &mut |done| watcher.selecting(done))?;
-                Ok(())
+                let (name, experiment) = (method.name, bench.opener.open(self.config.clone())?);
+                distill::select(bench.methods, name, experiment, folder, &mut |done| watcher.selecting(done)).map(drop)
             }
-            Work::Learns(_) => self.learn(folder, stage, bench, watcher),
-        }
-    }
-
-    fn learn(
-        &self,
-        folder: &RunFolder,
-        stage: Stage,
-        bench: &mut Bench<'_>,
-        watcher: &mut dyn Watcher,
-    ) -> Result<(), CompareError> {
-        watcher.stage(self, stage);
-        let made = match stage {
-            Stage::Resuming => {
+            Work::Learns(_) if begun => {
                 let experiment = bench.opener.open(folder.config(&[])?)?;
-                distill::resume(bench.methods, experiment, folder, watcher.steps())
+                distill::resume(bench.methods, experiment, folder, watcher.steps()).map(drop)
             }
-            _ => {
+            Work::Learns(_) => {
                 let experiment = bench.opener.open(self.config.clone())?;
-                distill::run(bench.methods, experiment, folder, watcher.steps())
+                distill::run(bench.methods, experiment, folder, watcher.steps()).map(drop)
             }
         };
-        match made {
-            Ok(_) => Ok(()),
-            Err(DistillError::Interrupted { .. }) => Err(CompareError::Interrupted { cell: self.name.clone() }),
-            Err(error) => Err(error.into()),
-        }
+        made.map_err(|error| match error {
+            DistillError::Interrupted { .. } => CompareError::Interrupted { cell: self.name.clone() },
+            error => error.into(),
+        })
     }
 }
 

@@ -1,42 +1,18 @@
 //! Why a comparison stops.
 
-use crate::config::ConfigError;
-use crate::data::DataError;
 use crate::distill::DistillError;
 use crate::evaluate::EvaluateError;
-use crate::experiment::ExperimentError;
-use crate::files::WriteError;
-use crate::methods::UnknownMethod;
 use crate::report::ReportError;
-use crate::run_folder::FolderError;
 
 /// Why a comparison stops.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// A set cannot be made.
+    /// A set cannot be made: what it needs is not there, or making it failed.
     #[error(transparent)]
     Distill(Box<DistillError>),
     /// A set cannot be evaluated.
     #[error(transparent)]
     Evaluate(Box<EvaluateError>),
-    /// The experiment of a cell cannot be opened.
-    #[error(transparent)]
-    Experiment(Box<ExperimentError>),
-    /// The data cannot be read.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// The configuration of a cell cannot be used.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// There is no such method.
-    #[error(transparent)]
-    Unknown(#[from] UnknownMethod),
-    /// A folder belongs to something else.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// A file cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
     /// The page cannot be written.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -75,20 +51,14 @@ pub enum CompareError {
     },
 }
 
-impl From<DistillError> for CompareError {
-    fn from(error: DistillError) -> Self {
-        CompareError::Distill(Box::new(error))
+impl<E: Into<DistillError>> From<E> for CompareError {
+    fn from(error: E) -> Self {
+        Self::Distill(Box::new(error.into()))
     }
 }
 
 impl From<EvaluateError> for CompareError {
     fn from(error: EvaluateError) -> Self {
-        CompareError::Evaluate(Box::new(error))
-    }
-}
-
-impl From<ExperimentError> for CompareError {
-    fn from(error: ExperimentError) -> Self {
-        CompareError::Experiment(Box::new(error))
+        Self::Evaluate(Box::new(error))
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::error::CompareError;
 use super::table::{Comparison, Entry};
-use crate::evaluate::{Recalls, Spread};
 use crate::files::{self, WriteError};
 use crate::report::Report;
-use crate::report::table::csv_line;
+use crate::retrieval::{Recalls, Spread};
 use crate::run_folder::Cost;
+use crate::tables::csv_text;
 
 /// What a reader of the costs must know.
 const COSTS: &str = "What making each set took, its evaluation apart. The peak is the most memory that the process held, \
@@ -32,18 +32,18 @@ impl Comparison {
     }
 
     /// For programs (RFC 4180): a line for each cell and each way to choose the epoch; costs are the last five columns.
-    pub fn csv(&self) -> String {
+    pub fn csv(&self) -> Result<String, csv::Error> {
         let measures = Recalls::NAMES.iter().flat_map(|name| [(*name).to_owned(), format!("{name} std")]);
         let costs = ["steps", "seconds", "peak_bytes", "expert_seconds", "expert_bytes"].map(str::to_owned);
-        let head = ["method", "pairs", "epoch"].map(str::to_owned).into_iter().chain(measures).chain(costs);
-        let mut text = csv_line("cell".to_owned(), head);
+        let head = ["cell", "method", "pairs", "epoch"].map(str::to_owned).into_iter().chain(measures).chain(costs);
+        let mut records = vec![head.collect()];
         for cell in &self.cells {
-            text.push_str(&csv_row(cell, "last", cell.last()));
+            records.push(csv_record(cell, "last", cell.last()));
             if let Some(chosen) = cell.chosen() {
-                text.push_str(&csv_row(cell, "chosen", Some(chosen)));
+                records.push(csv_record(cell, "chosen", Some(chosen)));
             }
         }
-        text
+        csv_text(records)
     }
 
     /// For programs: everything, runs and configuration included.
@@ -78,11 +78,12 @@ impl Comparison {
     /// Writes `table.md`, `table.csv`, `table.json` and `table.html` into `out`.
     pub fn save(&self, out: &Path) -> Result<(), CompareError> {
         std::fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
-        let path = out.join("table.json");
-        let json = self.json().map_err(|cause| WriteError::new(&path, cause.into()))?;
-        files::write(&path, json.as_bytes())?;
+        let [json, csv] = ["table.json", "table.csv"].map(|name| out.join(name));
+        let text = self.json().map_err(|cause| WriteError::new(&json, cause.into()))?;
+        files::write(&json, text.as_bytes())?;
+        let text = self.csv().map_err(|cause| WriteError::new(&csv, cause.into()))?;
+        files::write(&csv, text.as_bytes())?;
         files::write(&out.join("table.md"), self.markdown().as_bytes())?;
-        files::write(&out.join("table.csv"), self.csv().as_bytes())?;
         Ok(self.report()?.save(out.join("table.html"))?)
     }
 
@@ -102,8 +103,8 @@ impl Comparison {
     }
 }
 
-/// A line of the CSV file.
-fn csv_row(cell: &Entry, epoch: &str, recalls: Option<&Spread>) -> String {
+/// A record of the CSV file.
+fn csv_record(cell: &Entry, epoch: &str, recalls: Option<&Spread>) -> Vec<String> {
     let number = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
     let measures = (0..Recalls::NAMES.len()).flat_map(|i| {
         let std = recalls.and_then(|recalls| recalls.std).map(|std| std[i]);
@@ -112,7 +113,7 @@ fn csv_row(cell: &Entry, epoch: &str, recalls: Option<&Spread>) -> String {
     let pairs = cell.pairs.map(|pairs| pairs.to_string()).unwrap_or_default();
     let method = cell.name.trim_end_matches(&format!("-{pairs}")).to_owned();
     let costs = cell.cost.as_ref().map_or([const { String::new() }; 5], csv_costs);
-    csv_line(cell.name.clone(), [method, pairs, epoch.to_owned()].into_iter().chain(measures).chain(costs))
+    [cell.name.clone(), method, pairs, epoch.to_owned()].into_iter().chain(measures).chain(costs).collect()
 }
 
 fn csv_costs(cost: &Cost) -> [String; 5] {
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_line_of_csv_is_a_cell() {
-        let csv = comparison().csv();
+        let csv = comparison().csv().unwrap();
         let lines: Vec<Vec<&str>> = csv.trim_end().lines().map(|line| line.trim_end().split(',').collect()).collect();
         assert_eq!(lines.len(), 1 + 4 * 2 + 1);
         assert!(lines.iter().all(|line| line.len() == 4 + 14 + 5), "{csv}");

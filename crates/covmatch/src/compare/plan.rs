@@ -79,21 +79,11 @@ impl Cell {
 pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::small::small;
 
     /// A small experiment with `overrides`.
     pub fn config(overrides: &[&str]) -> Config {
-        let text = r#"
-            [data.scenes]
-            train = 30
-            [image]
-            encoder = "nfnet_scenes"
-            weights = "built-in"
-            [text]
-            encoder = "bert_scenes"
-            weights = "built-in"
-        "#;
-        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-        Config::parse("small.toml", text, &overrides).unwrap()
+        small(&[&["data.scenes.train=30"], overrides].concat())
     }
 
     pub fn plan(methods: &str, pairs: &str, full: bool) -> Result<Plan, CompareError> {

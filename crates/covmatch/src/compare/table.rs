@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use super::plan::{Cell, Plan};
 use crate::config::Config;
-use crate::evaluate::{Evaluation, Spread};
-use crate::report::{Block, Listing, Row, Table};
+use crate::evaluate::Evaluation;
+use crate::report::Block;
+use crate::retrieval::Spread;
 use crate::run_folder::Cost;
+use crate::tables::{Listing, Row, Shown, Table};
 
 /// All cells, filled or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,16 +112,17 @@ impl Comparison {
 }
 
 /// Steps, seconds a step, seconds, peak memory, seconds and bytes of experts.
-fn cost_values(cost: &Cost) -> Vec<Option<String>> {
+fn cost_values(cost: &Cost) -> Vec<Option<Shown>> {
     let megabytes = |bytes: u64| format!("{:.0}", bytes as f64 / 1e6);
-    vec![
+    let values = [
         (cost.steps > 0).then(|| cost.steps.to_string()),
         cost.seconds_per_step.map(|seconds| format!("{seconds:.3}")),
         Some(format!("{:.1}", cost.seconds)),
         cost.peak_memory.map(megabytes),
         cost.expert_seconds.map(|seconds| format!("{seconds:.1}")),
         cost.expert_bytes.map(megabytes),
-    ]
+    ];
+    values.map(|value| value.map(Shown::from)).to_vec()
 }
 
 #[cfg(test)]
@@ -127,7 +130,8 @@ pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::compare::plan::tests::plan;
-    use crate::evaluate::{Recalls, protocol::Run};
+    use crate::evaluate::Run;
+    use crate::retrieval::Recalls;
 
     /// Two runs whose recalls are about `level`.
     pub fn evaluation(level: f64) -> Evaluation {
@@ -174,9 +178,9 @@ pub(super) mod tests {
         assert_eq!(titles.len(), 6);
         let labels: Vec<&str> = blocks[0].table.rows.iter().map(|row| row.label.as_str()).collect();
         assert_eq!(labels, ["Random", "CovMatch"]);
-        let cell = blocks[0].table.rows[1].cells[6].unwrap();
-        assert!((cell.mean - 21.0).abs() < 1e-9 && (cell.std.unwrap() - 2f64.sqrt()).abs() < 1e-9);
-        assert!(blocks[1].table.rows[1].cells.iter().all(Option::is_none), "a missing cell is a row without values");
+        let score = blocks[0].table.rows[1].scores[6].unwrap();
+        assert!((score.mean - 21.0).abs() < 1e-9 && (score.std.unwrap() - 2f64.sqrt()).abs() < 1e-9);
+        assert!(blocks[1].table.rows[1].scores.iter().all(Option::is_none), "a missing cell is a row without values");
     }
 
     #[test]

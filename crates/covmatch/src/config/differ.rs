@@ -53,20 +53,14 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::small::small;
 
     #[test]
     fn the_fields_that_differ_are_named_with_both_values() {
-        let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
-                    [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
-        let config = |overrides: &[&str]| {
-            let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-            Config::parse("small.toml", text, &overrides).unwrap()
-        };
-        let base = config(&[]);
+        let base = small(&[]);
         let found = |overrides: &[&str]| -> Vec<[String; 3]> {
-            let found = differences(&base, &config(overrides));
+            let found = differences(&base, &small(overrides));
             found.into_iter().map(|Difference { field, first, second }| [field, first, second]).collect()
         };
         assert_eq!(found(&["distill.pairs=7"]), [["distill.pairs", "100", "7"]]);

@@ -177,13 +177,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::RunRecord;
+    use crate::config::small::small;
 
     fn config(overrides: &[&str]) -> Config {
-        let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
-                    [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
-        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-        let config = Config::parse("small.toml", text, &overrides).unwrap();
-        Config { run: Some(RunRecord::of_data("a".to_owned())), ..config }
+        Config { run: Some(RunRecord::of_data("a".to_owned())), ..small(overrides) }
     }
 
     #[test]

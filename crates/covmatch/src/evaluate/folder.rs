@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::error::EvaluateError;
 use super::file::{EvaluationFile, Named};
 use super::protocol::{Evaluation, Progress, Run, evaluate_pairs, train_on_everything};
+use super::table::results_table;
 use super::unfinished::Unfinished;
 use crate::config::{Config, Machine, RunRecord};
 use crate::distilled::DistilledSet;
 use crate::experiment::Experiment;
 use crate::files::{self, WriteError};
-use crate::report::Table;
 use crate::run_folder::{RunFolder, Training, card};
 
 /// What was measured of a folder, and the file with it.
@@ -41,7 +41,7 @@ pub fn evaluate_folder(
         evaluate_pairs(&experiment, &pairs, learned, done, progress)
     })?;
     if named.is_own() {
-        let table = Table::of_evaluations(&[("these pairs".to_owned(), &kept.file.evaluation)]).markdown();
+        let table = results_table(&[("these pairs".to_owned(), &kept.file.evaluation)]).markdown();
         let training = Training::of(&experiment.config, learned);
         files::write(&folder.card(), card(&set, &maker, &training, Some(&table)).as_bytes())?;
     }

@@ -11,13 +11,14 @@ pub mod folder;
 pub mod gallery;
 pub mod protocol;
 mod surge;
+mod table;
 pub mod unfinished;
 
-pub use crate::retrieval::{Recalls, Spread};
 pub use error::EvaluateError;
 pub use file::EvaluationFile;
 pub use folder::{Kept, evaluate_folder, train_folder};
 pub use gallery::EncodedGallery;
 pub use protocol::{Evaluation, Progress, Run, evaluate_pairs, train_on_everything};
 pub use surge::Surge;
+pub use table::results_table;
 pub use unfinished::Unfinished;

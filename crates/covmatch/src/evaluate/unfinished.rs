@@ -73,7 +73,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::config::RunRecord;
-    use crate::evaluate::Recalls;
+    use crate::config::small::small;
+    use crate::retrieval::Recalls;
 
     fn tested(level: f64) -> Progress {
         let last = Recalls { ir: [level; 3], tr: [level; 3] };
@@ -82,9 +83,7 @@ mod tests {
     }
 
     fn of_version(version: &str, epochs: usize) -> Config {
-        let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
-                    [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
-        let config = Config::parse("small.toml", text, &[format!("evaluate.epochs={epochs}")]).unwrap();
+        let config = small(&[&format!("evaluate.epochs={epochs}")]);
         let run = RunRecord { version: version.to_owned(), ..RunRecord::of_data("a".to_owned()) };
         Config { run: Some(run), ..config }
     }

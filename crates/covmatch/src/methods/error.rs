@@ -1,50 +1,48 @@
 //! Why a method cannot go on.
 
+use super::RecipeError;
+use super::trajectory::ExpertsError;
+use super::waymatch::TeachersError;
 use crate::config::{ConfigError, DistillConfig, Units};
-use crate::data::DataError;
-use crate::encoders::EncoderError;
 use crate::encoders::weights::WeightsError;
 use crate::experiment::ExperimentError;
 use crate::files::WriteError;
-use crate::model::ModelError;
 use crate::tensor_file::TensorFileError;
 
 /// Why a method cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum MethodError {
-    /// The data cannot be read.
+    /// The data cannot be read, or an encoder cannot be had or refuses its input.
     #[error(transparent)]
-    Data(#[from] DataError),
-    /// An encoder refuses its input.
-    #[error(transparent)]
-    Encoder(#[from] EncoderError),
-    /// The splits cannot be encoded.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    /// The model cannot be loaded.
-    #[error(transparent)]
-    Model(#[from] ModelError),
+    Experiment(ExperimentError),
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A set cannot be where pairs start.
+    #[error("the pairs cannot start at {folder}: it {cause}; choose another distill.init")]
+    Start {
+        /// The folder.
+        folder: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// A checkpoint or an expert cannot be read or written.
     #[error(transparent)]
     File(#[from] TensorFileError),
+    /// Gradients vanish where the rates are calibrated.
+    #[error(
+        "cannot calibrate learning rates: the gradient of the {what} is {rms} at the initial pairs; set \
+         units = \"absolute\" and the rates by hand, or check the encoder's weights"
+    )]
+    Calibration {
+        /// Pixels or captions.
+        what: &'static str,
+        /// Root mean square of the gradient.
+        rms: f32,
+    },
     /// The weights of a checkpoint cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// A file cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// There are no experts to follow.
-    #[error(transparent)]
-    Experts(#[from] super::trajectory::ExpertsError),
-    /// A folder of models is that of another experiment.
-    #[error(transparent)]
-    Recipe(#[from] super::RecipeError),
-    /// There are no teachers to follow.
-    #[error(transparent)]
-    Teachers(#[from] super::waymatch::TeachersError),
     /// A loss or a gradient is not a finite number.
     #[error(
         "{what} is not finite at step {step}: the pairs have diverged; the state before this step is saved. Try \
@@ -64,25 +62,9 @@ pub enum MethodError {
         /// What the rates are measured in.
         units: Units,
     },
-    /// A set cannot be where pairs start.
-    #[error("the pairs cannot start at {folder}: it {cause}; choose another distill.init")]
-    Start {
-        /// The folder.
-        folder: String,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// Gradients vanish where the rates are calibrated.
-    #[error(
-        "cannot calibrate learning rates: the gradient of the {what} is {rms} at the initial pairs; set \
-         units = \"absolute\" and the rates by hand, or check the encoder's weights"
-    )]
-    Calibration {
-        /// Pixels or captions.
-        what: &'static str,
-        /// Root mean square of the gradient.
-        rms: f32,
-    },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The training that a selection looks at does not go well.
     #[error(
         "the loss is not finite in epoch {epoch} of the training that the selection looks at: try smaller select.rates"
@@ -91,9 +73,30 @@ pub enum MethodError {
         /// The epoch, from 0.
         epoch: usize,
     },
+    /// A folder of models is that of another experiment.
+    #[error(transparent)]
+    Recipe(Box<RecipeError>),
+    /// There are no experts to follow.
+    #[error(transparent)]
+    Experts(#[from] ExpertsError),
+    /// There are no teachers to follow.
+    #[error(transparent)]
+    Teachers(#[from] TeachersError),
     /// A method outside of this library has an error of its own.
     #[error(transparent)]
     Own(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl<E: Into<ExperimentError>> From<E> for MethodError {
+    fn from(error: E) -> Self {
+        Self::Experiment(error.into())
+    }
+}
+
+impl From<RecipeError> for MethodError {
+    fn from(error: RecipeError) -> Self {
+        Self::Recipe(Box::new(error))
+    }
 }
 
 impl MethodError {

@@ -91,7 +91,9 @@ pub(super) fn keep<R: Serialize>(
     recipe: &R,
 ) -> Result<(), MethodError> {
     let path = folder.join(format!("{models}.toml"));
-    let record = |cause: String| RecipeError::Record { path: path.display().to_string(), models, cause };
+    let record = |cause: String| -> MethodError {
+        RecipeError::Record { path: path.display().to_string(), models, cause }.into()
+    };
     let wanted = toml::to_string(recipe).map_err(|cause| record(cause.to_string()))?;
     if !path.is_file() {
         fs::create_dir_all(folder).map_err(|cause| WriteError::new(folder, cause))?;

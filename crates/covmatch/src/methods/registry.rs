@@ -114,13 +114,7 @@ pub struct UnknownMethod {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-
-    fn parse(overrides: &[&str]) -> Config {
-        let text = "[data.scenes]\n[image]\nencoder = 'nfnet_scenes'\nweights = 'built-in'\n\
-                    [text]\nencoder = 'bert_scenes'\nweights = 'built-in'\n";
-        let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
-        Config::parse("small.toml", text, &overrides).unwrap()
-    }
+    use crate::config::small::small;
 
     #[test]
     fn a_name_is_found_and_has_one_entry() {
@@ -141,10 +135,10 @@ mod tests {
             (vec!["distill.method=random"], ["distill.method", "mtt-vl, lors, covmatch"]),
             (vec!["evalute.epochs=5"], ["[evalute]", "no method"]),
         ] {
-            let error = methods.check("small.toml", &parse(&fields)).unwrap_err().to_string();
+            let error = methods.check("small.toml", &small(&fields)).unwrap_err().to_string();
             assert!(words.iter().all(|word| error.contains(word)), "{fields:?}: {error}");
         }
         let fields = ["compare.methods=[\"forgetting\"]", "compare.set.full=[]", "compare.set.k-center-50=[]"];
-        methods.check("small.toml", &parse(&fields)).unwrap();
+        methods.check("small.toml", &small(&fields)).unwrap();
     }
 }

@@ -68,12 +68,17 @@ pub enum ModelError {
     /// The encoder does not exist, or refuses its input.
     #[error(transparent)]
     Encoder(#[from] EncoderError),
+    /// The encoder has no weights inside this program.
+    #[error("'{name}' has no built-in weights (only {known} have): set weights to a file")]
+    NotBuiltIn {
+        /// The encoder.
+        name: String,
+        /// The encoders that have.
+        known: String,
+    },
     /// Its weights cannot be loaded.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// Its tokenizer cannot be loaded.
-    #[error(transparent)]
-    Tokenizer(#[from] DataError),
     /// `config.json` beside the weights cannot be used.
     #[error(transparent)]
     Config(#[from] crate::encoders::text::config::ConfigError),
@@ -86,14 +91,9 @@ pub enum ModelError {
         /// The text encoder.
         name: String,
     },
-    /// The encoder has no weights inside this program.
-    #[error("'{name}' has no built-in weights (only {known} have): set weights to a file")]
-    NotBuiltIn {
-        /// The encoder.
-        name: String,
-        /// The encoders that have.
-        known: String,
-    },
+    /// Its tokenizer cannot be loaded.
+    #[error(transparent)]
+    Tokenizer(#[from] DataError),
 }
 
 /// Encoders with their pretrained weights, and the tokenizer.

@@ -1,21 +1,21 @@
 //! The page of a run: one HTML file that loads nothing.
 //!
 //! No scripts, no fonts, no addresses: pictures and the style sheet are inside, and a content security policy makes the
-//! browser refuse everything else. Light or dark is the reader's setting. All text from outside is escaped.
+//! browser refuse everything else. Light or dark is the reader's setting. All text from outside is escaped. The page is
+//! `templates/page.html`.
 
 use std::io::Write;
 use std::path::Path;
 
-use super::ReportError;
-use super::embed::escape;
-use super::grid::{PairView, pairs_html, strip_html};
-use super::listing::Listing;
-use super::plot::{Curve, Scale, plot_svg};
-use super::table::Table;
-use crate::files::write_whole;
+use askama::Template;
 
-const STYLE: &str = include_str!("style.css");
-const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+use super::ReportError;
+use super::grid::{PairView, Pairs};
+use super::picture::Picture;
+use super::plot::{Curve, Scale, plot_svg};
+use super::strip::strip;
+use crate::files::write_whole;
+use crate::tables::{Listing, Table};
 
 /// A chart of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,11 +31,6 @@ impl Figure {
     pub fn plot(title: &str, x_label: &str, y_label: &str, curves: &[Curve], scale: Scale) -> Self {
         Self { title: title.to_owned(), svg: plot_svg("", x_label, y_label, curves, scale) }
     }
-
-    fn html(&self) -> String {
-        let (title, svg) = (escape(&self.title), &self.svg);
-        format!("<figure class=\"chart\">\n<figcaption>{title}</figcaption>\n{svg}</figure>\n")
-    }
 }
 
 /// A table with a heading of its own.
@@ -45,12 +40,6 @@ pub struct Block {
     pub title: String,
     /// What was measured.
     pub table: Table,
-}
-
-impl Block {
-    fn html(&self) -> String {
-        format!("<h3>{}</h3>\n{}", escape(&self.title), scrolling(&self.title, &self.table.html()))
-    }
 }
 
 /// What a run achieved. Parts that are empty are left out of the page.
@@ -83,28 +72,8 @@ pub struct Report {
 impl Report {
     /// The page.
     pub fn html(&self) -> String {
-        let sections = [
-            self.results_section(),
-            self.costs_section(),
-            self.curves_section(),
-            self.pairs_section(),
-            self.config_section(),
-        ];
-        let sections: Vec<Section> = sections.into_iter().flatten().collect();
-        let links: String = sections.iter().map(Section::link).collect();
-        let bodies: String = sections.iter().map(Section::html).collect();
-        let (title, header, version) = (escape(&self.title), self.header(), env!("CARGO_PKG_VERSION"));
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-             <a class=\"skip\" href=\"#main\">Skip to the content</a>\n{header}\
-             <nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n<main id=\"main\">\n{bodies}</main>\n\
-             <footer><p>Made with <b>covmatch</b> {version}. This page is one file: it loads nothing and runs no \
-             scripts.</p></footer>\n</body>\n</html>\n"
-        )
+        let (strip, pairs, config) = (strip(&self.pairs), Pairs::of(&self.pairs), self.config.trim_end());
+        Page { report: self, strip, pairs, config }.to_string()
     }
 
     /// Writes the page to `path`, whole or not at all.
@@ -117,89 +86,23 @@ impl Report {
         write_whole(path, |out| out.write_all(self.html().as_bytes())).map_err(failed)
     }
 
-    fn header(&self) -> String {
-        let fact = |(name, value): &(String, String)| {
-            format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value))
-        };
-        let facts: String = self.facts.iter().map(fact).collect();
-        let facts = if facts.is_empty() { facts } else { format!("<dl class=\"facts\">\n{facts}</dl>\n") };
-        let subtitle = escape(&self.subtitle);
-        let subtitle = if subtitle.is_empty() { subtitle } else { format!("<p class=\"subtitle\">{subtitle}</p>\n") };
-        let (title, strip) = (escape(&self.title), strip_html(&self.pairs));
-        format!("<header>\n<p class=\"brand\">covmatch</p>\n<h1>{title}</h1>\n{subtitle}{strip}{facts}</header>\n")
+    fn has_results(&self) -> bool {
+        self.results.is_some() || !self.blocks.is_empty() || !self.notes.is_empty()
     }
 
-    fn results_section(&self) -> Option<Section> {
-        let table = self.results.as_ref().map(|table| scrolling("Table of results", &table.html()));
-        let blocks: String = self.blocks.iter().map(Block::html).collect();
-        let notes: String = self.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
-        let notes = (!notes.is_empty()).then(|| format!("<ul class=\"notes\">\n{notes}</ul>\n"));
-        let body: String = [table, Some(blocks), notes].into_iter().flatten().collect();
-        Section::new("results", "Results", "", body)
-    }
-
-    fn costs_section(&self) -> Option<Section> {
-        let empty = self.costs.rows.is_empty();
-        let body = if empty { String::new() } else { scrolling("Table of costs", &self.costs.html()) };
-        Section::new("costs", "Costs", self.costs_lead, body)
-    }
-
-    fn curves_section(&self) -> Option<Section> {
-        let charts: String = self.curves.iter().map(Figure::html).collect();
-        let body = if charts.is_empty() { charts } else { format!("<div class=\"charts\">\n{charts}</div>\n") };
-        Section::new("curves", "Training curves", "", body)
-    }
-
-    fn pairs_section(&self) -> Option<Section> {
-        let lead = "Each pair started from a real picture and its caption. The captions of distilled pairs are \
-                    features, so the real caption nearest to each is shown.";
-        let body = if self.pairs.is_empty() { String::new() } else { pairs_html(&self.pairs) };
-        Section::new("pairs", "Distilled pairs", lead, body)
-    }
-
-    fn config_section(&self) -> Option<Section> {
-        let config = escape(self.config.trim_end());
-        let lines = config.lines().count();
-        let body = format!(
-            "<details>\n<summary>All settings of this run ({lines} lines)</summary>\n\
-             <pre tabindex=\"0\"><code>{config}</code></pre>\n</details>\n"
-        );
-        Section::new("config", "Configuration", "", if config.is_empty() { config } else { body })
+    fn has_costs(&self) -> bool {
+        !self.costs.rows.is_empty()
     }
 }
 
-/// `table` in a frame that scrolls where the page is narrower; `name` is what it is called when it is read out.
-fn scrolling(name: &str, table: &str) -> String {
-    let name = escape(name);
-    format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\">\n{table}</div>\n")
-}
-
-/// A part of the page that the navigation leads to.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    lead: &'static str,
-    body: String,
-}
-
-impl Section {
-    /// `None` without a body.
-    fn new(id: &'static str, title: &'static str, lead: &'static str, body: String) -> Option<Self> {
-        (!body.is_empty()).then_some(Self { id, title, lead, body })
-    }
-
-    fn link(&self) -> String {
-        format!("<li><a href=\"#{}\">{}</a></li>", self.id, self.title)
-    }
-
-    fn html(&self) -> String {
-        let Self { id, title, lead, body } = self;
-        let lead = if lead.is_empty() { String::new() } else { format!("<p class=\"lead\">{lead}</p>\n") };
-        format!(
-            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
-             {lead}{body}</section>\n"
-        )
-    }
+/// A report with its pictures encoded.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    report: &'a Report,
+    strip: Vec<Picture>,
+    pairs: Pairs<'a>,
+    config: &'a str,
 }
 
 #[cfg(test)]
@@ -207,7 +110,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::data::RgbImage;
-    use crate::report::{Cell, Row};
+    use crate::tables::{Row, Score};
 
     const EVIL: &str = "<script>alert('x')</script>";
 
@@ -218,10 +121,10 @@ mod tests {
     /// A report with `text` in every place that takes text.
     fn report(text: &str) -> Report {
         let text = || text.to_owned();
-        let cell = Cell { mean: 1.0, std: None };
+        let score = Score { mean: 1.0, std: None };
         let pair = PairView { before: picture(), after: picture(), init_caption: text(), nearest_caption: text() };
         let curve = Curve { name: text(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
-        let table = Table { columns: vec![text()], rows: vec![Row { label: text(), cells: vec![Some(cell)] }] };
+        let table = Table { columns: vec![text()], rows: vec![Row { label: text(), scores: vec![Some(score)] }] };
         Report {
             title: text(),
             subtitle: text(),
@@ -229,7 +132,7 @@ mod tests {
             results: Some(table.clone()),
             blocks: vec![Block { title: text(), table }],
             notes: vec![text()],
-            costs: Listing { columns: vec![text()], rows: vec![(text(), vec![Some(text())])] },
+            costs: Listing { columns: vec![text()], rows: vec![(text(), vec![Some(text().into())])] },
             costs_lead: "Costs.",
             curves: vec![Figure::plot(&text(), &text(), &text(), &[curve], Scale::Linear)],
             pairs: vec![pair],

@@ -1,13 +1,14 @@
-//! What a run achieved, for people: a table of results, curves, pictures before and after, on one page.
+//! What a run achieved, for people: tables of results, curves, pictures before and after, on one page.
 //!
-//! [`Table`] prints itself for terminals, Markdown, CSV and HTML; [`plot_svg`] draws curves; [`Report`] puts all of it
-//! into one HTML file that loads nothing, so that it can be mailed, archived and opened without a network.
+//! [`plot_svg`] draws curves; [`Report`] puts them and [tables](crate::tables) into one HTML file that loads nothing, so
+//! that it can be mailed, archived and opened without a network. Its HTML is that of the templates in `templates/`.
 //!
 //! ```no_run
-//! use covmatch::report::{Cell, Curve, Figure, Report, Row, Scale, Table};
+//! use covmatch::report::{Curve, Figure, Report, Scale};
+//! use covmatch::tables::{Row, Score, Table};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let cell = Cell { mean: 12.3, std: Some(0.4) };
-//! let row = Row { label: "CovMatch".into(), cells: vec![Some(cell)] };
+//! let score = Score { mean: 12.3, std: Some(0.4) };
+//! let row = Row { label: "CovMatch".into(), scores: vec![Some(score)] };
 //! let loss = Curve { name: "total".into(), points: vec![(0.0, 1.5), (1.0, 0.5)] };
 //! let report = Report {
 //!     title: "Flickr30k in 100 pairs".into(),
@@ -19,22 +20,17 @@
 //! # Ok(()) }
 //! ```
 
-mod embed;
 mod grid;
 mod html;
-mod listing;
+mod picture;
 mod plot;
 mod run;
-mod smooth;
-pub(crate) mod table;
-mod ticks;
+mod strip;
 
 pub use grid::PairView;
 pub use html::{Block, Figure, Report};
-pub use listing::Listing;
 pub use plot::{Curve, Scale, plot_svg};
 pub use run::write_run_report;
-pub use table::{Cell, Row, Table};
 
 /// Why a report cannot be had.
 #[derive(Debug, thiserror::Error)]

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Curve, Figure, PairView, Report, ReportError, Scale, Table};
+use super::{Curve, Figure, PairView, Report, ReportError, Scale};
 use crate::config::{Config, Maker};
 use crate::data::Split;
 use crate::distill::read_metrics;
 use crate::distilled::{DistilledSet, PairInfo, picture};
-use crate::evaluate::{Evaluation, EvaluationFile};
+use crate::evaluate::{Evaluation, EvaluationFile, results_table};
 use crate::experiment::Experiment;
 use crate::methods::{Chart, Method, Methods, Synthetic};
 use crate::run_folder::RunFolder;
+use crate::tables::Table;
 
 /// Pairs that the report shows.
 const SHOWN: usize = 48;
@@ -104,7 +105,7 @@ impl Measured {
         let first = [row("As many real pairs alone", &self.random), row("These pairs alone", &self.own)];
         let rows: Vec<(String, Evaluation)> = first.into_iter().chain(others).flatten().collect();
         let rows: Vec<(String, &Evaluation)> = rows.iter().map(|(label, found)| (label.clone(), found)).collect();
-        (!rows.is_empty()).then(|| Table::of_evaluations(&rows))
+        (!rows.is_empty()).then(|| results_table(&rows))
     }
 
     /// What a reader of the table must know, a sentence each.

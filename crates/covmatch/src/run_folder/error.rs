@@ -12,9 +12,6 @@ pub enum FolderError {
     /// Its configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
     /// It belongs to something else.
     #[error("{path} {holds}: {advice}")]
     NotThis {
@@ -25,6 +22,9 @@ pub enum FolderError {
         /// What can be done.
         advice: String,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 impl FolderError {

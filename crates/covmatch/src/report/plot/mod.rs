@@ -5,24 +5,25 @@
 //! light ones darkened to stand out on white. Text and lines take the colour of the page around, so that one picture
 //! serves light and dark.
 
+mod frame;
+mod legend;
+mod line;
+mod smooth;
+mod ticks;
+
 use std::fmt::Write as _;
 
-use super::embed::escape;
-use super::smooth::{extremes, means, smoothed};
-use super::ticks::{Tick, label, ticks};
+use frame::Frame;
+use legend::legend;
+use line::Line;
+use ticks::label;
+
+use crate::tables::escape;
 
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 264.0;
-/// Colours of the curves, in order. The page's style sheet brightens them on dark ground by their class.
-const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#c0609a", "#b8860b", "#3f93c8"];
-/// Curves with more points than this are smoothed.
-const MANY: usize = 60;
-/// Curves with fewer points than this show them.
-const FEW: usize = 16;
 /// Width of a letter, as far as it is known without the font.
 const LETTER: f64 = 6.6;
-/// Letters of a name that the legend shows.
-const NAME: usize = 44;
 
 /// A line of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,183 +94,14 @@ fn summary(title: &str, x_label: &str, y_label: &str, curves: &[Curve]) -> Strin
     text
 }
 
-/// A curve on its way into the picture; heights are places on the scale.
-struct Line<'a> {
-    index: usize,
-    name: &'a str,
-    points: Vec<(f64, f64)>,
-}
-
-impl<'a> Line<'a> {
-    fn new(index: usize, curve: &'a Curve, scale: Scale) -> Option<Self> {
-        // Beyond these limits the width of an axis overflows.
-        let fits = |v: f64| v.is_finite() && v.abs() < 1e300;
-        let places = curve.points.iter().map(|&(x, y)| (x, scale.place(y)));
-        let points: Vec<_> = places.filter(|&(x, y)| fits(x) && fits(y)).collect();
-        (!points.is_empty()).then_some(Self { index, name: &curve.name, points })
-    }
-
-    /// Attributes that give the colour, and a dash pattern once the colours repeat.
-    fn look(&self) -> String {
-        let colour = self.index % COLOURS.len();
-        let dash = if self.index < COLOURS.len() { "" } else { " stroke-dasharray=\"6 4\"" };
-        format!("class=\"series-{}\" stroke=\"{}\"{dash}", colour + 1, COLOURS[colour])
-    }
-
-    fn svg(&self, frame: &Frame) -> String {
-        if self.points.len() <= MANY {
-            return self.path(frame, &self.points, "stroke-width=\"2\"") + &self.dots(frame);
-        }
-        let raw = self.path(frame, &extremes(&self.points), "stroke-width=\"1\" stroke-opacity=\".38\"");
-        raw + &self.path(frame, &smoothed(&means(&self.points)), "stroke-width=\"2.2\"")
-    }
-
-    fn path(&self, frame: &Frame, points: &[(f64, f64)], style: &str) -> String {
-        let places: Vec<String> = points.iter().map(|&point| frame.place(point)).collect();
-        let look = self.look();
-        let places = places.join(" ");
-        format!("<polyline {look} {style} fill=\"none\" stroke-linejoin=\"round\" points=\"{places}\"/>\n")
-    }
-
-    fn dots(&self, frame: &Frame) -> String {
-        if self.points.len() >= FEW {
-            return String::new();
-        }
-        let look = self.look();
-        let dot = |&(x, y): &(f64, f64)| {
-            let (x, y) = (frame.x(x), frame.y(y));
-            // The stroke, which has the colour, reaches the centre.
-            format!("<circle {look} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.5\" stroke-width=\"3\"/>\n")
-        };
-        self.points.iter().map(dot).collect()
-    }
-}
-
-/// The names of the curves, in rows, and where the rows end.
-struct Legend {
-    svg: String,
-    bottom: f64,
-}
-
-fn legend(lines: &[Line], top: f64) -> Legend {
-    const LEFT: f64 = 10.0;
-    let (mut x, mut y, mut svg) = (LEFT, top + 8.0, String::new());
-    let named: Vec<&Line> = lines.iter().filter(|line| !line.name.is_empty()).collect();
-    for line in &named {
-        let name = shortened(line.name);
-        let width = 24.0 + LETTER * name.chars().count() as f64 + 18.0;
-        if x > LEFT && x + width > WIDTH {
-            (x, y) = (LEFT, y + 18.0);
-        }
-        let (end, text) = (x + 18.0, x + 24.0);
-        let _ = writeln!(svg, "<path {} stroke-width=\"2.5\" d=\"M{x:.1} {y:.1}H{end:.1}\"/>", line.look());
-        svg.push_str(&text_svg((text, y + 4.0), "start", &name));
-        x += width;
-    }
-    Legend { svg, bottom: if named.is_empty() { top } else { y + 10.0 } }
-}
-
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= NAME { name.to_owned() } else { name.chars().take(NAME - 1).chain(['…']).collect() }
-}
-
-/// The rectangle of the curves and what its edges stand for.
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    x_range: (f64, f64),
-    y_range: (f64, f64),
-    x_ticks: Vec<Tick>,
-    y_ticks: Vec<Tick>,
-}
-
-impl Frame {
-    fn new(lines: &[Line], scale: Scale, above: f64) -> Self {
-        let x_range = widened(range(lines, |point| point.0));
-        let y_range = with_air(range(lines, |point| point.1), scale);
-        let y_ticks = ticks(y_range.0, y_range.1, 6, scale);
-        let letters = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
-        Self {
-            left: 34.0 + LETTER * letters as f64,
-            right: WIDTH - 16.0,
-            top: above + 8.0,
-            bottom: HEIGHT - 44.0,
-            x_range,
-            y_range,
-            x_ticks: ticks(x_range.0, x_range.1, 6, Scale::Linear),
-            y_ticks,
-        }
-    }
-
-    fn x(&self, x: f64) -> f64 {
-        self.left + (x - self.x_range.0) / (self.x_range.1 - self.x_range.0) * (self.right - self.left)
-    }
-
-    fn y(&self, y: f64) -> f64 {
-        self.bottom - (y - self.y_range.0) / (self.y_range.1 - self.y_range.0) * (self.bottom - self.top)
-    }
-
-    fn place(&self, (x, y): (f64, f64)) -> String {
-        format!("{:.1},{:.1}", self.x(x), self.y(y))
-    }
-
-    /// Grid, base line, marks and names of the axes.
-    fn axes(&self, x_label: &str, y_label: &str) -> String {
-        let (left, right, bottom) = (self.left, self.right, self.bottom);
-        let across = self.y_ticks.iter().map(|tick| format!("M{left:.1} {:.1}H{right:.1}", self.y(tick.at)));
-        let down = self.x_ticks.iter().map(|tick| format!("M{:.1} {bottom:.1}v4", self.x(tick.at)));
-        let (across, down): (String, String) = (across.collect(), down.collect());
-        let mut svg = format!(
-            "<path d=\"{across}\" stroke=\"currentColor\" stroke-opacity=\".12\"/>\n\
-             <path d=\"M{left:.1} {bottom:.1}H{right:.1}{down}\" stroke=\"currentColor\" stroke-opacity=\".5\"/>\n\
-             <g fill-opacity=\".72\">\n"
-        );
-        svg.extend(self.y_ticks.iter().map(|tick| text_svg((left - 7.0, self.y(tick.at) + 4.0), "end", &tick.label)));
-        svg.extend(self.x_ticks.iter().map(|tick| text_svg((self.x(tick.at), bottom + 18.0), "middle", &tick.label)));
-        let (x, y) = self.middle();
-        svg.push_str(&text_svg((x, HEIGHT - 8.0), "middle", x_label));
-        let y_label = text_svg((0.0, 0.0), "middle", y_label);
-        let _ = write!(svg, "<g transform=\"translate(14 {y:.1}) rotate(-90)\">{y_label}</g>\n</g>\n");
-        svg
-    }
-
-    fn middle(&self) -> (f64, f64) {
-        ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0)
-    }
-}
-
 fn text_svg((x, y): (f64, f64), anchor: &str, text: &str) -> String {
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(text))
 }
 
-/// Least and greatest of a coordinate; (0, 1) without points.
-fn range(lines: &[Line], coordinate: fn(&(f64, f64)) -> f64) -> (f64, f64) {
-    let values = || lines.iter().flat_map(|line| &line.points).map(coordinate);
-    values().reduce(f64::min).zip(values().reduce(f64::max)).unwrap_or((0.0, 1.0))
-}
-
-/// A range that is not empty.
-fn widened((low, high): (f64, f64)) -> (f64, f64) {
-    let size = low.abs().max(high.abs());
-    if high - low > size * 1e-6 {
-        return (low, high);
-    }
-    let margin = if size == 0.0 { 1.0 } else { size * 0.1 };
-    (low - margin, high + margin)
-}
-
-/// A range with some air; a linear one that comes near zero starts there.
-fn with_air(range: (f64, f64), scale: Scale) -> (f64, f64) {
-    let (low, high) = widened(range);
-    let air = (high - low) * 0.05;
-    let from_zero = scale == Scale::Linear && range.0 >= 0.0 && low < high * 0.35;
-    (if from_zero { 0.0 } else { low - air }, high + air)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::legend::{NAME, shortened};
+    use super::line::{FEW, MANY};
     use super::*;
 
     fn curve(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Curve {

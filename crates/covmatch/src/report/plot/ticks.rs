@@ -3,7 +3,7 @@
 //! Steps are 1, 2 or 5 times a power of ten. A logarithmic axis has marks at the powers of ten; over less than two
 //! decades also at 2 and 5 times these; and over a small part of one decade at even steps, as a linear axis has.
 
-use super::plot::Scale;
+use super::Scale;
 
 /// A mark of an axis.
 #[derive(Clone, Debug, PartialEq)]
