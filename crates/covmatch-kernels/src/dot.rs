@@ -44,6 +44,10 @@ fn chunk_sums(a: Tensor<1>, b: Tensor<1>) -> Tensor<1> {
     products.sum_dim(1).reshape([chunks])
 }
 
+fn sum((a, b): (&[f32], &[f32])) -> f64 {
+    a.iter().zip(b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum()
+}
+
 #[backend_extension(Autodiff, Flex)]
 pub(crate) trait DotOps: Backend {
     fn chunk_sums(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -52,9 +56,11 @@ pub(crate) trait DotOps: Backend {
 impl DotOps for Flex {
     fn chunk_sums(a: FlexTensor, b: FlexTensor) -> FlexTensor {
         let (a, b) = (contiguous(a), contiguous(b));
-        let sum =
-            |(a, b): (&[f32], &[f32])| -> f64 { a.iter().zip(b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum() };
-        let sums: Vec<f64> = values(&a).par_chunks(CHUNK).zip(values(&b).par_chunks(CHUNK)).map(sum).collect();
+        let (a, b) = (values(&a), values(&b));
+        let sums = match a.len() <= CHUNK {
+            true => vec![sum((a, b))], // most weights are this short: no task is worth its start
+            false => a.par_chunks(CHUNK).zip(b.par_chunks(CHUNK)).map(sum).collect(),
+        };
         let count = sums.len();
         FlexTensor::from_data(TensorData::new(sums, [count]))
     }

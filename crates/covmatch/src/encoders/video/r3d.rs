@@ -46,7 +46,7 @@ impl R3d {
     /// The network with weights yet to be loaded.
     pub fn new(config: R3dConfig, device: &Device) -> Self {
         let R3dConfig { depths, channels } = config;
-        let stem = ConvForm { kernel: [3, 7, 7], stride: [1, 2, 2], padding: [1, 3, 3] };
+        let stem = Conv3dForm { kernel: [3, 7, 7], stride: [1, 2, 2], padding: [1, 3, 3] };
         let layer = |stage: usize| -> Vec<BasicBlock> {
             let (outputs, stride) = (channels[stage], if stage == 0 { 1 } else { 2 });
             let first = BasicBlock::new(channels[stage.saturating_sub(1)], outputs, stride, device);
@@ -103,8 +103,8 @@ struct BasicBlock {
 
 impl BasicBlock {
     fn new(inputs: usize, outputs: usize, stride: usize, device: &Device) -> Self {
-        let conv3 = |stride| ConvForm { kernel: [3; 3], stride: [stride; 3], padding: [1; 3] };
-        let conv1 = ConvForm { kernel: [1; 3], stride: [stride; 3], padding: [0; 3] };
+        let conv3 = |stride| Conv3dForm { kernel: [3; 3], stride: [stride; 3], padding: [1; 3] };
+        let conv1 = Conv3dForm { kernel: [1; 3], stride: [stride; 3], padding: [0; 3] };
         Self {
             conv1: ConvBn::new(inputs, outputs, conv3(stride), device),
             conv2: ConvBn::new(outputs, outputs, conv3(1), device),
@@ -124,7 +124,7 @@ impl BasicBlock {
 
 /// Kernel, stride and padding over time, height and width.
 #[derive(Clone, Copy, Debug)]
-struct ConvForm {
+struct Conv3dForm {
     kernel: [usize; 3],
     stride: [usize; 3],
     padding: [usize; 3],
@@ -141,18 +141,18 @@ struct ConvBn {
 struct Conv3d {
     weight: Param<Tensor<5>>, // [out, in, kt, kh, kw]
     #[module(skip)]
-    form: ConvForm,
+    form: Conv3dForm,
 }
 
 impl ConvBn {
-    fn new(inputs: usize, outputs: usize, form: ConvForm, device: &Device) -> Self {
+    fn new(inputs: usize, outputs: usize, form: Conv3dForm, device: &Device) -> Self {
         let [kt, kh, kw] = form.kernel;
         let conv = Conv3d { weight: zeros([outputs, inputs, kt, kh, kw], device), form };
         Self { _0: conv, _1: BatchNorm::new(outputs, EPS, device) }
     }
 
     fn forward(&self, x: Tensor<5>) -> Tensor<5> {
-        let ConvForm { stride, padding, .. } = self._0.form;
+        let Conv3dForm { stride, padding, .. } = self._0.form;
         let (weight, bias) = self._1.fold(self._0.weight.val());
         let per_voxel = weight.shape().num_elements();
         let y = module::conv3d(x, weight, Some(bias), ConvOptions::new(stride, padding, [1; 3], 1));

@@ -1,10 +1,12 @@
 //! Walks over the parameters of a module: each with its key, whatever its rank.
 //!
-//! | walk        | sees                                 | leaves                                                   |
-//! |-------------|--------------------------------------|----------------------------------------------------------|
-//! | [`visit`]   | every parameter                      | all as they are                                          |
-//! | [`fill`]    | every parameter                      | new values, trained or frozen as before                  |
-//! | [`advance`] | parameters in which it finds something | those tracked at new values                            |
+//! | walk        | does                                                                         |
+//! |-------------|------------------------------------------------------------------------------|
+//! | [`visit`]   | looks at every parameter                                                     |
+//! | [`fill`]    | replaces the values of parameters, which stay trained or frozen as they were |
+//! | [`advance`] | moves parameters in which it finds something, such as a gradient             |
+//!
+//! A closure cannot be generic over the rank of a tensor, so it sees a [`Parameter`], whose values are flat.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor, TensorData};

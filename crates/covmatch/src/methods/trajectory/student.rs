@@ -182,11 +182,11 @@ impl Student<'_> {
         pairs: &Pairs,
         dropout: Option<&Stream>,
     ) -> Result<PairsGradient, EncoderError> {
-        let Some(line) = Line::new(theta, v) else { return Ok(PairsGradient::zeros(pairs)) };
+        let Some(chord) = Chord::new(theta, v) else { return Ok(PairsGradient::zeros(pairs)) };
         let pattern = self.pattern(theta, pairs)?;
         let at = |theta: &Point| self.gradients(&model_at(self.model, theta).no_grad(), &pattern, pairs, dropout);
-        let ((_, ahead), (_, behind)) = (at(&line.ahead)?, at(&line.behind)?);
-        Ok(ahead.difference(behind, line.factor))
+        let ((_, ahead), (_, behind)) = (at(&chord.ahead)?, at(&chord.behind)?);
+        Ok(ahead.difference(behind, chord.factor))
     }
 
     /// `d/dtheta (v . g)` and `d/dx (v . g)` at `theta`, for the direction `v` and the pairs `x`.
@@ -197,27 +197,27 @@ impl Student<'_> {
         pairs: &Pairs,
         dropout: Option<&Stream>,
     ) -> Result<(Point, PairsGradient), EncoderError> {
-        let Some(line) = Line::new(theta, v) else {
+        let Some(chord) = Chord::new(theta, v) else {
             let nowhere = Branches { image: 0.0, text: 0.0 };
             return Ok((theta.clone().times(nowhere), PairsGradient::zeros(pairs)));
         };
         let pattern = self.pattern(theta, pairs)?;
         let at = |theta: &Point| self.gradients(&model_at(self.model, theta), &pattern, pairs, dropout);
-        let ((weights_ahead, ahead), (weights_behind, behind)) = (at(&line.ahead)?, at(&line.behind)?);
-        let factor = Branches { image: line.factor, text: line.factor };
-        Ok((weights_ahead.minus(&weights_behind).times(factor), ahead.difference(behind, line.factor)))
+        let ((weights_ahead, ahead), (weights_behind, behind)) = (at(&chord.ahead)?, at(&chord.behind)?);
+        let factor = Branches { image: chord.factor, text: chord.factor };
+        Ok((weights_ahead.minus(&weights_behind).times(factor), ahead.difference(behind, chord.factor)))
     }
 }
 
 /// Two points on both sides of another.
-struct Line {
+struct Chord {
     ahead: Point,
     behind: Point,
     /// `1 / 2h`
     factor: f32,
 }
 
-impl Line {
+impl Chord {
     /// Those on the line from `theta` along `v`; none if `v` has no length.
     fn new(theta: &Point, v: &Point) -> Option<Self> {
         let length = v.norm();
