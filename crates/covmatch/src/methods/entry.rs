@@ -83,13 +83,16 @@ pub struct Learns {
     pub phases: &'static [Phase],
 }
 
+/// Makes what is missing of a preparation, and tells of each part that is done.
+pub type PrepareFn = fn(Experiment, &mut dyn FnMut(Prepared)) -> Result<(), MethodError>;
+
 /// What a method needs before its first step, such as experts: models that many runs share.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepare {
     /// What it is, in a word.
     pub what: &'static str,
     /// Makes what is missing of it.
-    pub make: fn(Experiment, &mut dyn FnMut(Prepared)) -> Result<(), MethodError>,
+    pub make: PrepareFn,
     /// What all of it took.
     pub cost: fn(Experiment) -> Result<PreparationCost, MethodError>,
 }

@@ -38,7 +38,8 @@ pub use adam::Adam;
 pub use batches::RealBatches;
 pub use coreset::{JointFeatures, Rows};
 pub use entry::{
-    Begun, Chart, Choose, EpochDone, Learns, Method, Phase, PreparationCost, Prepare, Prepared, Selects, Work,
+    Begun, Chart, Choose, EpochDone, Learns, Method, Phase, PreparationCost, Prepare, PrepareFn, Prepared, Selects,
+    Work,
 };
 pub use error::MethodError;
 pub use learner::{Learner, StepReport, Value};

@@ -113,23 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn opening_again_appends() {
-        let (_folder, path) = with_content(b"{\"step\":0}\n");
-        JsonLines::open(&path).unwrap().write(&json!({ "step": 1 })).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"step\":0}\n{\"step\":1}\n");
+    fn opening_again_appends_behind_a_whole_last_line_even_if_it_lacks_its_end() {
+        for content in [&b"{\"step\":0}\n"[..], b"{\"step\":0}"] {
+            let (_folder, path) = with_content(content);
+            JsonLines::open(&path).unwrap().write(&json!({ "step": 1 })).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "{\"step\":0}\n{\"step\":1}\n");
+        }
     }
 
     #[test]
     fn a_torn_last_line_is_dropped_and_the_next_one_is_whole() {
         let (_folder, path) = with_content(b"{\"step\":0}\n{\"step\":1,\"loss\":0.\xc3");
         JsonLines::resume(&path, |_| true).unwrap().write(&json!({ "step": 1 })).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"step\":0}\n{\"step\":1}\n");
-    }
-
-    #[test]
-    fn a_last_line_that_lacks_only_its_end_is_kept() {
-        let (_folder, path) = with_content(b"{\"step\":0}");
-        JsonLines::open(&path).unwrap().write(&json!({ "step": 1 })).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "{\"step\":0}\n{\"step\":1}\n");
     }
 

@@ -186,7 +186,7 @@ mod tests {
         let latent: Vec<f32> = (0..800).map(|_| stream.normal()).collect();
         let h = Features { image: rows(400, 7, &latent, &mut stream), text: rows(400, 5, &latent, &mut stream) };
         let own = |h: &Tensor<2>| cross_covariance(&Features { image: h.clone(), text: h.clone() });
-        let spread = h.as_ref().map(|h| own(h));
+        let spread = h.as_ref().map(own);
         let q = canonical_directions(&cross_covariance(&h), &spread, 2, 1e-9, &mut stream);
         let x = Features { image: h.image.matmul(q.image), text: h.text.matmul(q.text) };
         for side in [&x.image, &x.text] {
