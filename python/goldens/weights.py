@@ -40,12 +40,14 @@ def upstream():
         yield f"efficientnet_lite{i}", "timm", lambda i=i: timm.create_model(f"tf_efficientnet_lite{i}")
     yield "mobilenetv2_100", "torchvision", torchvision.models.mobilenet_v2
     yield "squeezenet1_1", "torchvision", torchvision.models.squeezenet1_1
+    yield "resnet18", "torchvision", torchvision.models.resnet18
     yield "r3d_18", "torchvision", torchvision.models.video.r3d_18
     yield "bert-base-uncased", "transformers", lambda: BertModel(BertConfig())
     yield "bert-base-uncased", "pretraining", lambda: BertForPreTraining(BertConfig())
     yield "minilm-l6", "transformers", lambda: BertModel(BertConfig(num_hidden_layers=6, **MINILM))
     yield "minilm-l3", "masked-lm", lambda: BertForMaskedLM(BertConfig(num_hidden_layers=3, **MINILM))
     yield "distilbert-base-uncased", "transformers", lambda: DistilBertModel(DistilBertConfig())
+    yield "distilbert-cased-grammar", "transformers", lambda: DistilBertModel(DistilBertConfig(vocab_size=28996))
     yield "distilbert-base-uncased", "masked-lm", lambda: DistilBertForMaskedLM(DistilBertConfig())
 
 

@@ -253,11 +253,4 @@ mod tests {
     fn the_grammar_is_sound() {
         Cli::command().debug_assert();
     }
-
-    #[test]
-    fn a_phase_is_asked_for_by_its_key() {
-        for phase in Phase::ALL {
-            assert_eq!(Phase::from_str(phase.key(), false), Ok(phase));
-        }
-    }
 }

@@ -115,3 +115,15 @@ impl Phase {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_asked_for_by_its_key() {
+        for phase in Phase::ALL {
+            assert_eq!(Phase::from_str(phase.key(), false), Ok(phase));
+        }
+    }
+}

@@ -56,6 +56,7 @@ pub fn train_folder(
     experiment: Experiment,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kept, EvaluateError> {
+    RunFolder::new(out).require_training()?;
     fs::create_dir_all(out).map_err(|cause| WriteError::new(out, cause))?;
     let experiment = with_record(experiment);
     let own = EvaluationFile::read(out).map_or_else(|| experiment.config.clone(), |file| file.config);

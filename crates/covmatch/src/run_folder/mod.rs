@@ -98,10 +98,11 @@ impl RunFolder {
         }
     }
 
-    /// What made the pairs.
+    /// What made the pairs: what `config` records, or the folder's own.
     pub fn maker(&self, config: &Config) -> Maker {
-        let written = config.run.as_ref().and_then(|run| run.maker.clone());
-        written.unwrap_or_else(|| content::maker_before_it_was_written(self, config))
+        let written = |config: &Config| config.run.as_ref().and_then(|run| run.maker.clone());
+        let own = || written(&self.config(&[]).ok()?);
+        written(config).or_else(own).unwrap_or_else(|| content::maker_before_it_was_written(self, config))
     }
 
     /// Whether the pairs are whole.
@@ -129,6 +130,14 @@ impl RunFolder {
     pub fn require_free(&self) -> Result<(), FolderError> {
         match Content::of(&self.0) {
             Content::Nothing => Ok(()),
+            content => Err(FolderError::occupied(&self.0, &content)),
+        }
+    }
+
+    /// An error unless the folder can take models that are trained on everything, or has such models.
+    pub fn require_training(&self) -> Result<(), FolderError> {
+        match Content::of(&self.0) {
+            Content::Nothing | Content::FullTraining => Ok(()),
             content => Err(FolderError::occupied(&self.0, &content)),
         }
     }
