@@ -11,6 +11,7 @@
 
 mod amx;
 mod block;
+mod gather;
 mod pack;
 mod part;
 mod rows;
@@ -18,6 +19,12 @@ mod rows;
 mod tests;
 mod tiled;
 mod vectors;
+
+pub(crate) use gather::{pack_pixel_pairs, pack_pixels};
+pub(crate) use pack::{Line, Order, Room, pack_lines};
+pub(crate) use rows::Rows;
+#[cfg(test)]
+pub(crate) use tests::rounded;
 
 use super::{Clamp, Matrix, SharedMut, Start, blocked, micro, stream, uninit};
 use crate::precision::{Precision, precision};

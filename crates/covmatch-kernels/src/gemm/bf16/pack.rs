@@ -34,18 +34,21 @@ pub(super) struct Tile([u16; LINES * STEPS]);
 /// A row of a tile, a line of the cache: 16 pairs of values.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Line([u16; STEPS]);
+pub(crate) struct Line([u16; STEPS]);
 
 impl Line {
     /// Room for `len` lines.
-    pub(super) fn room(len: usize) -> Box<[MaybeUninit<Line>]> {
+    pub(crate) fn room(len: usize) -> Room {
         Box::new_uninit_slice(len)
     }
 }
 
+/// Memory for lines that are yet to be packed.
+pub(crate) type Room = Box<[MaybeUninit<Line>]>;
+
 /// The order of a tile's values.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// All steps of a line together.
     Lines,
     /// Two steps of all lines together.
@@ -61,7 +64,7 @@ pub(super) enum Order {
 /// # Safety
 /// The machine has AVX-512 and its BF16 extension.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn pack_lines(
+pub(crate) unsafe fn pack_lines(
     matrix: Matrix,
     lines: Range<usize>,
     steps: Range<usize>,
@@ -189,18 +192,22 @@ fn pairs_of_steps(lines: Matrix, line: usize, step: usize) -> [__m512i; LINES] {
         // SAFETY: the mask leaves the lines of this step that the matrix has; no other lane is read.
         unsafe { _mm512_maskz_loadu_ps(mask, values) }
     };
-    // Word 2i is the first step's of line i, word 2i + 1 the second's.
-    let interleave: [u16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as u16);
+    std::array::from_fn(|p| interleaved(load(step + 2 * p), load(step + 2 * p + 1)))
+}
+
+/// 16 values and 16 more in bf16, as pairs of one of either.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+#[inline]
+pub(super) fn interleaved(first: __m512, second: __m512) -> __m512i {
+    // Word 2i is the first's value i, word 2i + 1 the second's.
+    let order: [u16; 32] = std::array::from_fn(|i| (i / 2 + i % 2 * 16) as u16);
     // SAFETY: 64 bytes, any of which are a value.
-    let interleave = unsafe { std::mem::transmute::<[u16; 32], __m512i>(interleave) };
-    std::array::from_fn(|p| {
-        let (first, second) = (load(step + 2 * p), load(step + 2 * p + 1));
-        _mm512_permutexvar_epi16(interleave, rounded(first, second))
-    })
+    let order = unsafe { std::mem::transmute::<[u16; 32], __m512i>(order) };
+    _mm512_permutexvar_epi16(order, rounded(first, second))
 }
 
 /// Those of 16 lanes from `first` on that are below `end`.
-fn lanes(end: usize, first: usize) -> __mmask16 {
+pub(super) fn lanes(end: usize, first: usize) -> __mmask16 {
     (0xffff_u32 >> (16 - end.saturating_sub(first).min(16))) as u16
 }
 

@@ -13,31 +13,31 @@ use super::micro::{Init, Width, blocks, dispatch};
 
 /// Rows of C by a panel of columns, and what they are computed from.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// Rows.
-    pub(super) n: usize,
+    pub(crate) n: usize,
     /// Columns.
-    pub(super) width: Width,
+    pub(crate) width: Width,
     /// Pairs of steps of the reduction.
-    pub(super) pairs: usize,
+    pub(crate) pairs: usize,
     /// A: `n` rows of `pairs` pairs.
-    pub(super) a: *const i32,
+    pub(crate) a: *const i32,
     /// Pairs from one row of A to the next.
-    pub(super) a_row: usize,
+    pub(crate) a_row: usize,
     /// Pairs from one pair of steps to the next.
-    pub(super) a_step: usize,
+    pub(crate) a_step: usize,
     /// The packed panel: `pairs` rows of `width.vectors()` vectors of 16 pairs.
-    pub(super) b: *const i32,
+    pub(crate) b: *const i32,
     /// C: `n` rows of the panel's columns.
-    pub(super) c: *mut f32,
+    pub(crate) c: *mut f32,
     /// Elements from one row of C to the next.
-    pub(super) c_row: usize,
+    pub(crate) c_row: usize,
     /// What the accumulators start from.
-    pub(super) init: Init,
+    pub(crate) init: Init,
     /// What the sums are clamped to.
-    pub(super) clamp: Clamp,
+    pub(crate) clamp: Clamp,
     /// Whether C is written past the caches (see [`stream`](super::stream)).
-    pub(super) streamed: bool,
+    pub(crate) streamed: bool,
 }
 
 impl Rows {
@@ -46,7 +46,7 @@ impl Rows {
     /// # Safety
     /// The machine has AVX-512 and its BF16 extension; A and the panel are readable, C is writable and, for
     /// [`Init::Accumulate`], holds values. If it is streamed, every vector of C is one cache line.
-    pub(super) unsafe fn compute(self) {
+    pub(crate) unsafe fn compute(self) {
         for rows in blocks(self.n, [0, 12, 12, 8, 6][self.width.vectors()]) {
             // SAFETY: the block's rows are among those that the caller vouches for.
             unsafe {

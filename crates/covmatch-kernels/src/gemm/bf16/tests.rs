@@ -13,7 +13,7 @@ fn at(x: Matrix, i: usize, j: usize) -> f32 {
 }
 
 /// The nearest bf16 value, the even one of two.
-fn rounded(v: f32) -> f32 {
+pub(crate) fn rounded(v: f32) -> f32 {
     let bits = v.to_bits();
     f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000)
 }
