@@ -8,16 +8,17 @@
 //!     panel of up to 64 columns: B rounded [pairs][64]             streams from L2
 //!       block of 6 rows: 6 x 64 accumulators in registers          (rows)
 //! ```
+//! Where several tiles of rows read the same panels, these are rounded once for all of them, before.
+//!
 //! Of a small C the reduction is cut into [`PARTS`], which are added in order: each value of A and B is then rounded once.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::blocked::{block_steps, split, tiles};
 use super::micro::{Init, Width};
-use super::pack::{Line, Order, pack_lines};
+use super::pack::{Line, Order, Room, pack_lines};
 use super::rows::Rows;
 use super::stream::{finish_streaming, should_stream};
 use super::{Clamp, Matrix, SharedMut, Start, uninit};
@@ -49,13 +50,15 @@ pub(super) unsafe fn product(a: Matrix, b: Matrix, start: Start, clamp: Clamp) -
     let mut c = uninit(m * n);
     let out = SharedMut(c.as_mut_ptr());
     let (row_tiles, panel_tiles) = tiles(m, n, k, rayon::current_num_threads());
+    // SAFETY: the caller's duty.
+    let packed = if row_tiles > 1 { unsafe { all_panels(b) } } else { Vec::new() };
     // A thread that runs out of tasks takes over single ones.
     (0..row_tiles * panel_tiles).into_par_iter().with_max_len(1).for_each(|task| {
         let rows = split(m, row_tiles, task / panel_tiles);
         let panels = split(panels(n), panel_tiles, task % panel_tiles);
         // SAFETY: the caller vouches for the instructions. `split` gives each task its own rows and panels, all within
         // C's m x n elements.
-        unsafe { Tile { a, b, start, clamp, rows, panels, c: out }.compute() };
+        unsafe { Tile { a, b, packed: &packed, start, clamp, rows, panels, c: out }.compute() };
     });
     c
 }
@@ -80,7 +83,8 @@ unsafe fn summed_parts(a: Matrix, b: Matrix) -> Vec<f32> {
             let part_b = Matrix { data: &b.data[k.start * b.row_stride..], rows: k.len(), ..b };
             let (start, clamp, mut c) = (Start::Zero, Clamp::NONE, uninit(m * n));
             let out = SharedMut(c.as_mut_ptr());
-            let whole = Tile { a: part_a, b: part_b, start, clamp, rows: 0..m, panels: 0..panels(n), c: out };
+            let (packed, rows, panels) = (&[][..], 0..m, 0..panels(n));
+            let whole = Tile { a: part_a, b: part_b, packed, start, clamp, rows, panels, c: out };
             // SAFETY: the caller vouches for the instructions; the whole of a freshly allocated C is this task's.
             unsafe { whole.compute() };
             c
@@ -104,10 +108,32 @@ fn columns(p: usize, n: usize) -> Range<usize> {
     16 * vectors.start..(16 * vectors.end).min(n)
 }
 
+/// All panels of B, each over the whole reduction.
+///
+/// # Safety
+/// The machine has AVX-512 BF16.
+unsafe fn all_panels(b: Matrix) -> Vec<Room> {
+    let pack = |p: usize| {
+        let cols = columns(p, b.cols);
+        let mut room = panel_room(b.rows);
+        // SAFETY: the caller's duty.
+        unsafe { pack_lines(b.t(), cols.clone(), 0..b.rows, Order::Pairs, cols.len().div_ceil(16), &mut room) };
+        room
+    };
+    (0..panels(b.cols)).into_par_iter().map(pack).collect()
+}
+
+/// Room for a panel of `steps` steps.
+fn panel_room(steps: usize) -> Room {
+    Line::room(steps.next_multiple_of(32) / 2 * PANEL)
+}
+
 /// A part of C, and what it is computed from.
 struct Tile<'a> {
     a: Matrix<'a>,
     b: Matrix<'a>,
+    /// All of B's panels, or none: they are packed as they are needed.
+    packed: &'a [Room],
     start: Start<'a>,
     clamp: Clamp,
     rows: Range<usize>,
@@ -124,7 +150,7 @@ impl Tile<'_> {
         let (k, n) = (self.a.cols, self.b.cols);
         let step = block_steps(k);
         let mut room_a = Line::room(Packed::lines(self.a, self.rows.len(), step));
-        let mut room_b = Line::room(step.div_ceil(2).next_multiple_of(16) * PANEL);
+        let mut room_b = panel_room(if self.packed.is_empty() { step } else { 0 });
         let streamed = k <= SHORT && should_stream(self.c.0, n, self.a.rows * n);
         for k0 in (0..k).step_by(step) {
             let steps = k0..(k0 + step).min(k);
@@ -137,8 +163,14 @@ impl Tile<'_> {
                 // SAFETY: A has the tile's rows and B the panel's columns, both for these steps, and the panel's elements
                 // of C's rows are this task's. Rows of a streamed C are whole cache lines, and so are its panels'.
                 unsafe {
-                    pack_lines(self.b.t(), cols.clone(), steps.clone(), Order::Pairs, width.vectors(), &mut room_b);
-                    let (b, c) = (room_b.as_ptr().cast(), self.c.at(self.rows.start * n + cols.start));
+                    let c = self.c.at(self.rows.start * n + cols.start);
+                    let b = match self.packed.get(p) {
+                        Some(panel) => panel[k0 / 2 * width.vectors()..].as_ptr().cast(),
+                        None => {
+                            pack_lines(self.b.t(), cols, steps.clone(), Order::Pairs, width.vectors(), &mut room_b);
+                            room_b.as_ptr().cast()
+                        }
+                    };
                     let Packed { values: a, row: a_row, step: a_step } = a;
                     let (n, pairs, c_row) = (self.rows.len(), steps.len().div_ceil(2), n);
                     Rows { n, width, pairs, a, a_row, a_step, b, c, c_row, init, clamp, streamed }.compute();
@@ -188,7 +220,7 @@ impl Packed {
     ///
     /// # Safety
     /// The machine has AVX-512 BF16.
-    unsafe fn rows(a: Matrix, rows: Range<usize>, steps: Range<usize>, room: &mut [MaybeUninit<Line>]) -> Self {
+    unsafe fn rows(a: Matrix, rows: Range<usize>, steps: Range<usize>, room: &mut Room) -> Self {
         let (stride, order) = Self::stride(a, rows.len(), steps.len());
         // SAFETY: the caller's duty.
         unsafe { pack_lines(a, rows, steps, order, stride, room) };
