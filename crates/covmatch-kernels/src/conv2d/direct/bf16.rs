@@ -103,7 +103,7 @@ impl Convolution<'_> {
     unsafe fn compute(&self, grid: &Grid) {
         // SAFETY: the caller's duty.
         let weights = unsafe { self.weights(grid) };
-        let row = (grid.taps.len() * self.packed.depth()).next_multiple_of(32) / 32 + 1;
+        let row = (grid.taps.len() * self.packed.depth()).div_ceil(32) + 1;
         let pixels = grid.pixels(self.n);
         let strip = (ROOM / (32 * row)).clamp(24, STRIP);
         let count = pixels.div_ceil(strip).next_multiple_of(rayon::current_num_threads()).clamp(1, pixels.div_ceil(24));
