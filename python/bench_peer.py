@@ -77,6 +77,18 @@ class Transformer(torch.nn.Module):
         return self.layers(embedded).last_hidden_state[:, 0]
 
 
+class Autocast(torch.nn.Module):
+    """A network under autocast to bf16."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.network(x)
+
+
 def library(name):
     """The library that has the encoder."""
     if name in TEXT:
@@ -179,6 +191,8 @@ def main():
     parser.add_argument("--only", choices=PHASES, help="measure one phase, so that peak_mb is the phase's own")
     parser.add_argument("--channels-last", action="store_true", help="image encoders: channels-last weights and pixels")
     parser.add_argument("--attention", choices=("eager", "sdpa"), default="sdpa", help="text encoders")
+    parser.add_argument("--autocast", action="store_true", help="under autocast to bf16")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--serve", action="store_true", help="measure once for every line on stdin")
     args = parser.parse_args()
     text = args.name in TEXT
@@ -195,7 +209,10 @@ def main():
         report.update(tokens=args.tokens, variant=args.attention)
     else:
         report.update(size=args.size, variant="channels_last" if args.channels_last else "eager")
+    report.update(autocast=args.autocast, compiled=args.compile)
     flops = forward_flops(model, x)
+    model = Autocast(model) if args.autocast else model
+    model = torch.compile(model) if args.compile else model
     runners = {phase: runner(phase, model, x) for phase in PHASES if args.only in (None, phase)}
     for _ in sys.stdin if args.serve else [None]:
         for phase, run in runners.items():

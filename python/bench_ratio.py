@@ -6,8 +6,9 @@
     python python/bench_ratio.py --case nfnet_l0 --rounds 1       # a quick look
     python python/bench_ratio.py --out docs/bench-encoders.md     # also writes the page
 
-A phase of an encoder is measured by processes of its own, so their peak memory is that phase's: covmatch and every PyTorch
-variant, in turns (turns.py says how). The ratio is covmatch / the better PyTorch variant. Below 1 is faster (or smaller).
+A phase of an encoder is measured by processes of its own, so their peak memory is that phase's. Every way of running PyTorch
+(peers.py) is measured alone; the fastest and covmatch, in f32 and where the machine has it in bf16, are then measured in turns
+(turns.py says how). The ratio is covmatch / that variant, of memory covmatch / the leanest. Below 1 is faster (or smaller).
 """
 
 import argparse
@@ -16,6 +17,7 @@ import platform
 import subprocess
 import sys
 
+import peers
 import turns
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -29,53 +31,54 @@ CASES = {
     "minilm-l6": ["--batch", "128", "--tokens", "24"],
 }
 
-IMAGE_VARIANTS = {"eager": [], "channels_last": ["--channels-last"]}
-TEXT_VARIANTS = {"eager": ["--attention", "eager"], "sdpa": ["--attention", "sdpa"]}
+PRECISIONS = ("f32", "bf16")
 
 
 def variants(case):
-    """PyTorch's two ways of running the case: memory layouts for images, attention implementations for text."""
-    return TEXT_VARIANTS if "--tokens" in CASES[case] else IMAGE_VARIANTS
+    """PyTorch's ways of running the case: the layout of images is nothing to text, nor attention to images."""
+    without = "channels_last" if "--tokens" in CASES[case] else "sdpa"
+    return {name: flags for name, flags in peers.VARIANTS.items() if name != without}
+
+
+def has(covmatch, precision):
+    """Whether covmatch has the precision on this machine, as something small shows."""
+    small = ["minilm-l3", "--batch", "1", "--tokens", "4", "--warmup", "0", "--iterations", "1", "--only", "forward"]
+    bench = [covmatch, "bench", "encoder", *small, "--device", "flex", "--precision", precision]
+    return subprocess.run(bench, capture_output=True).returncode == 0
 
 
 def measure(args, case, phase):
-    """Contender -> reports of `args.rounds` rounds."""
+    """What every PyTorch variant takes alone, and the reports of `args.rounds` rounds of covmatch and the fastest."""
     shared = [case, *CASES[case], "--only", phase, "--threads", str(args.threads)]
     shared += ["--warmup", "1", "--iterations", str(args.iterations)]
-    commands = {"covmatch": [args.covmatch, "bench", "encoder", *shared, "--device", "flex", "--json"]}
-    for variant, flags in variants(case).items():
-        commands[variant] = [sys.executable, os.path.join(ROOT, "python", "bench_peer.py"), *shared, *flags]
-    return turns.rounds(f"{case} {phase}", commands, args.rounds)
+    peer = [sys.executable, os.path.join(ROOT, "python", "bench_peer.py"), *shared]
+    commands = {name: [*peer, *flags] for name, flags in variants(case).items()}
+    alone = peers.heats(f"{case} {phase}", commands, (phase, "peak_mb", "base_mb"), args.heats)
+    fastest, bench = peers.least(alone, phase), [args.covmatch, "bench", "encoder", *shared, "--device", "flex", "--json"]
+    ours = {precision: [*bench, "--precision", precision] for precision in PRECISIONS if has(args.covmatch, precision)}
+    return alone, turns.rounds(f"{case} {phase}", {**ours, fastest: commands[fastest]}, args.rounds)
 
 
-def row(case, phase, reports):
-    """One line of the table."""
-    seconds, base = ({name: turns.median(runs, key) for name, runs in reports.items()} for key in (phase, "base_mb"))
-    peak = {name: runs[-1]["peak_mb"] for name, runs in reports.items()}
-    peers = list(variants(case))
-    low, ratio, high = turns.ratios(reports, "covmatch", peers, phase)
-    smallest = min(peak[p] for p in peers)
-    smallest_net = min(peak[p] - base[p] for p in peers)
-    net = peak["covmatch"] - base["covmatch"]
+def row(case, phase, alone, reports, precision):
+    """One line of the table: covmatch in `precision` against PyTorch."""
+    low, ratio, high = turns.ratios(reports, precision, [peers.least(alone, phase)], phase)
+    (peak, base), smallest = (reports[precision][-1][key] for key in ("peak_mb", "base_mb")), peers.least(alone, "peak_mb")
+    least = alone[smallest]["peak_mb"]
+    net = min(report["peak_mb"] - report["base_mb"] for report in alone.values() if report)
+    seconds = dict.fromkeys(peers.VARIANTS, "") | dict(zip(alone, peers.cells(alone, phase, ".4f")))
     cells = [
-        case,
-        PHASES[phase],
-        f"{seconds['covmatch']:.4f}",
-        *(f"{seconds[p]:.4f}" for p in peers),
+        *(case, PHASES[phase], precision, f"{turns.median(reports[precision], phase):.4f}", *seconds.values()),
         f"**{ratio:.2f}** ({low:.2f}-{high:.2f})",
-        f"{peak['covmatch']:.0f}",
-        f"{smallest:.0f}",
-        f"**{peak['covmatch'] / smallest:.2f}**",
-        f"{net:.0f}",
-        f"{smallest_net:.0f}",
+        *(f"{peak:.0f}", f"{least:.0f}", f"**{peak / least:.2f}**", f"{peak - base:.0f}", f"{net:.0f}"),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-HEADER = """\
-| encoder | phase | covmatch s | PyTorch eager s | PyTorch channels_last / sdpa s | time ratio \
-| covmatch peak MB | PyTorch peak MB | memory ratio | covmatch MB less start-up | PyTorch MB less start-up |
-|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""
+COLUMNS = [
+    *("encoder", "phase", "covmatch in", "covmatch s", *(f"PyTorch {name} s" for name in peers.VARIANTS), "time ratio"),
+    *("covmatch peak MB", "PyTorch peak MB", "memory ratio", "covmatch MB less start-up", "PyTorch MB less start-up"),
+]
+HEADER = "| " + " | ".join(COLUMNS) + " |\n|---|---|---|" + "--:|" * (len(COLUMNS) - 3)
 
 
 def cpu_model():
@@ -119,21 +122,21 @@ Made by `{command(args)}` after `cargo build --release`. Nobody edits the number
 
 {table}
 
-- Ratio: covmatch / the better of the two PyTorch columns; below 1 covmatch is faster, or smaller.
+- {peers.SUMMARY.format(count=args.heats)}
+- Ratio: covmatch / the fastest PyTorch column; below 1 covmatch is faster, or smaller.
 - {turns.summary(args.rounds)} A turn is one iteration to warm up and the median of {args.iterations}.
 - Every phase includes the forward pass. `+ backward (input)` has frozen weights, `+ backward (weights)` an untracked \
 input.
 - Weights are generated and dropout is off. Batch norm uses its running statistics, and its scale and shift are \
 trained. Text encoders are the transformer layers on embedded input, and the feature is the first token's output: of the \
 last layer covmatch computes that token alone, transformers computes all of them.
-- PyTorch's second column is the channels_last layout for images and `sdpa` attention for text.
 - Peak MB is the peak resident memory of a process that runs that phase only; `less start-up` takes off what the \
 process holds before it builds the network (for PyTorch: the interpreter and its libraries).
 
 Cases:
 {cases}
 
-Machine: {cpu_model()}, {args.threads} threads, {platform.system()} {platform.machine()}. {ours} (vector level {simd}); \
+Machine: {cpu_model()} ({peers.extensions()}), {args.threads} threads, {platform.system()} {platform.machine()}. {ours} (vector level {simd}); \
 Python {platform.python_version()}, {versions()}.
 """
 
@@ -143,6 +146,7 @@ def main():
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--phase", nargs="+", choices=PHASES, default=list(PHASES))
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--heats", type=int, default=3, help="turns of every PyTorch variant alone")
     parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--covmatch", default=os.path.join(ROOT, "target", "release", "covmatch"), metavar="PROGRAM")
@@ -155,9 +159,9 @@ def main():
     rows, simd = [], "unknown"
     for case in args.case:
         for phase in args.phase:
-            reports = measure(args, case, phase)
-            simd = reports["covmatch"][0]["simd"]
-            rows.append(row(case, phase, reports))
+            alone, reports = measure(args, case, phase)
+            simd = reports["f32"][0]["simd"]
+            rows += [row(case, phase, alone, reports, precision) for precision in PRECISIONS if precision in reports]
             print(rows[-1], file=sys.stderr, flush=True)
     table = "\n".join([HEADER, *rows])
     print(table)

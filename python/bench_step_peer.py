@@ -2,7 +2,7 @@
 """What `covmatch bench step` measures, on PyTorch: one step of CovMatch in plain autograd.
 
     python python/bench_step_peer.py --image-encoder nfnet_l0 --text-encoder bert-base-uncased --real 16 --synthetic 12 \
-        --size 224 --tokens 32 --channels-last
+        --size 224 --tokens 32 --channels-last --autocast
 
 Needs torch, timm and transformers. Random weights and batches. Prints one JSON object: median seconds of the matching
 step (`match_s`: real forward without autograd, synthetic forward and backward, SGD on the pairs), of the online InfoNCE
@@ -11,6 +11,7 @@ step (`online_s`, dropout on) and of both (`step_s`), and the process's peak mem
 
 import argparse
 import dataclasses
+import functools
 import json
 import resource
 import statistics
@@ -79,6 +80,8 @@ class Model(nn.Module):
         self.width = config.hidden_size
         self.image_head = Head(self.image.num_features, args.width)
         self.text_head = Head(self.width, args.width)
+        if args.compile:
+            self.compile_networks()
 
     def features(self, pixels, embedded):
         return self.image(pixels), self.text(embedded).last_hidden_state[:, 0]
@@ -86,29 +89,34 @@ class Model(nn.Module):
     def project(self, h_v, h_l):
         return self.image_head(h_v), self.text_head(h_l)
 
+    def compile_networks(self):
+        self.image, self.text = torch.compile(self.image), torch.compile(self.text)
+
 
 def cross_covariance(h_v, h_l):
     return (h_v - h_v.mean(0)).t() @ (h_l - h_l.mean(0)) / (len(h_v) - 1)
 
 
-def match(model, real, pairs, optimizer):
+def match(model, real, pairs, optimizer, precision):
     model.eval().requires_grad_(False)
-    with torch.no_grad():
-        h = model.features(*real)
-        c_real, means = cross_covariance(*h), [z.mean(0) for z in model.project(*h)]
-    h = model.features(*pairs)
-    loss = (2.0 * c_real - cross_covariance(*h)).square().sum()
-    loss = loss + 0.1 * sum((m - z.mean(0)).square().sum() for m, z in zip(means, model.project(*h)))
+    with precision():
+        with torch.no_grad():
+            h = model.features(*real)
+            c_real, means = cross_covariance(*h), [z.mean(0) for z in model.project(*h)]
+        h = model.features(*pairs)
+        loss = (2.0 * c_real - cross_covariance(*h)).square().sum()
+        loss = loss + 0.1 * sum((m - z.mean(0)).square().sum() for m, z in zip(means, model.project(*h)))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 
 
-def online(model, batch, optimizer):
+def online(model, batch, optimizer, precision):
     model.train().requires_grad_(True)
-    z_v, z_l = (F.normalize(z, dim=1) for z in model.project(*model.features(*batch)))
-    logits, labels = z_v @ z_l.t() / 0.07, torch.arange(len(z_v))
-    loss = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2
+    with precision():
+        z_v, z_l = (F.normalize(z, dim=1) for z in model.project(*model.features(*batch)))
+        logits, labels = z_v @ z_l.t() / 0.07, torch.arange(len(z_v))
+        loss = (F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)) / 2
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -123,12 +131,15 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--attention", default="eager", choices=["eager", "sdpa"])
+    parser.add_argument("--autocast", action="store_true", help="forward passes and losses under autocast to bf16")
+    parser.add_argument("--compile", action="store_true", help="both networks by torch.compile")
     parser.add_argument("--serve", action="store_true", help="measure once for every line on stdin")
     args = parser.parse_args()
 
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
     model = Model(args)
+    precision = functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16, enabled=args.autocast)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
 
     def batch(n):
@@ -142,9 +153,9 @@ def main():
         times = []
         for _ in range(args.warmup + args.iterations):
             start = time.perf_counter()
-            match(model, real, pairs, of_pairs)
+            match(model, real, pairs, of_pairs, precision)
             middle = time.perf_counter()
-            online(model, other, of_model)
+            online(model, other, of_model, precision)
             times.append((middle - start, time.perf_counter() - middle))
         match_s, online_s = (statistics.median(column) for column in zip(*times[args.warmup :]))
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

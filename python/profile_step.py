@@ -19,11 +19,11 @@ from bench_step import SHAPES
 
 # kind -> symbols; the first that matches counts
 KINDS = {
-    "matrix products": r"gemm::micro|gemm::blocked|gemm_f32",
+    "matrix products": r"gemm::micro|gemm::blocked|gemm_f32|gemm::bf16::(rows|vectors|amx|tiled)",
     "Winograd's transforms": r"conv2d::winograd",
     "direct convolution": r"conv2d::direct",
     "depthwise convolution": r"conv2d::depthwise",
-    "packing and copies": r"gemm::pack|memmove|memcpy|memset",
+    "packing and copies": r"gemm::pack|gemm::bf16::(pack|gather)|memmove|memcpy|memset",
     "activations": r"activation::",
     "attention": r"attention::",
     "layer norm": r"layer_norm::",

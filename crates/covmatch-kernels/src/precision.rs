@@ -1,7 +1,7 @@
 //! In which precision matrix products run.
 //!
 //! One setting for the whole process. Tensors are f32 in either: [`Precision::Bf16`] rounds the operands of large products
-//! to bf16 (8 bits of significand, the exponents of f32) as it packs them, and sums in f32.
+//! and of direct convolutions to bf16 (8 bits of significand, the exponents of f32) as it packs them, and sums in f32.
 
 use std::error::Error;
 use std::fmt;

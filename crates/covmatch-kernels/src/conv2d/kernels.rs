@@ -5,8 +5,12 @@
 //! | 1 x 1, stride 1, no groups | a matrix product of the pixels as they lie ([`gemm`](crate::gemm)) |
 //! | a kernel for each channel | [`depthwise`] |
 //! | 3 x 3, stride 1, groups of 32 to 128 channels, AVX-512 | [`winograd`], with tiles of 2 x 2 or 4 x 4 results |
+//! | groups of 16, 32, 48 .. channels, products in bf16, AVX-512 BF16 | [`direct`], by rounded operands |
 //! | anything else, AVX-512 | [`direct`] |
 //! | anything else | [`patches`] |
+//!
+//! Winograd's products stay in f32: with tiles of 4 x 4 they are a quarter of the definition's, of which bf16 would save
+//! half.
 
 use super::geometry::Geometry;
 use super::{Epilogue, depthwise, patches};
@@ -40,6 +44,8 @@ enum Kernel {
     Winograd,
     #[cfg(target_arch = "x86_64")]
     Direct,
+    #[cfg(target_arch = "x86_64")]
+    DirectBf16,
     Patches,
 }
 
@@ -53,7 +59,11 @@ impl Kernel {
         }
         #[cfg(target_arch = "x86_64")]
         if level() == Level::Avx512 {
-            return if winograd::suits(g) { Self::Winograd } else { Self::Direct };
+            return match g {
+                g if winograd::suits(g) => Self::Winograd,
+                g if direct::bf16::suits(g) => Self::DirectBf16,
+                _ => Self::Direct,
+            };
         }
         Self::Patches
     }
@@ -72,6 +82,8 @@ pub(super) fn forward(g: &Geometry, x: &[f32], w: &[f32], bias: Option<&[f32]>, 
         Kernel::Winograd => winograd::forward(g, x, w, bias, clamp),
         #[cfg(target_arch = "x86_64")]
         Kernel::Direct => direct::forward(g, x, w, bias, clamp),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::DirectBf16 => direct::bf16::forward(g, x, w, bias, clamp),
         Kernel::Patches => patches::forward(g, x, w, bias, clamp),
     }
 }
@@ -89,6 +101,8 @@ pub(super) fn input_gradient(g: &Geometry, dy: &[f32], w: &[f32]) -> Vec<f32> {
         Kernel::Winograd => winograd::input_gradient(g, dy, w),
         #[cfg(target_arch = "x86_64")]
         Kernel::Direct => direct::input_gradient(g, dy, w),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::DirectBf16 => direct::bf16::input_gradient(g, dy, w),
         Kernel::Patches => patches::input_gradient(g, dy, w),
     }
 }
@@ -106,6 +120,8 @@ pub(super) fn weight_gradient(g: &Geometry, x: &[f32], dy: &[f32]) -> Vec<f32> {
         Kernel::Winograd => winograd::weight_gradient(g, x, dy),
         #[cfg(target_arch = "x86_64")]
         Kernel::Direct => direct::weight_gradient(g, x, dy),
+        #[cfg(target_arch = "x86_64")]
+        Kernel::DirectBf16 => direct::bf16::weight_gradient(g, x, dy),
         Kernel::Patches => patches::weight_gradient(g, x, dy),
     }
 }

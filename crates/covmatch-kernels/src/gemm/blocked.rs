@@ -34,7 +34,7 @@ const BLOCK: usize = 200_000;
 const WIDE: usize = 8;
 
 /// Steps of the reduction in a block: nearly equal blocks of at most [`KC`].
-fn block_steps(k: usize) -> usize {
+pub(super) fn block_steps(k: usize) -> usize {
     k.div_ceil(k.div_ceil(KC)).next_multiple_of(16)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn split(total: usize, parts: usize, i: usize) -> Range<usize> {
 ///
 /// Every row tile packs the panels that it needs, so tiles are as large as L2 allows, and where all rows fit into one,
 /// the panels are shared out instead. Several tiles a thread let the others help one that is held up.
-fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
+pub(super) fn tiles(m: usize, n: usize, k: usize, threads: usize) -> (usize, usize) {
     let panels = n.div_ceil(PANEL);
     let fewest = m.div_ceil((BLOCK / block_steps(k)).clamp(96, 512));
     if m * n * k < 1 << 16 {

@@ -6,7 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod aligned;
 #[cfg(target_arch = "x86_64")]
-mod bf16;
+pub(crate) mod bf16;
 #[cfg(target_arch = "x86_64")]
 mod blocked;
 mod clamp;
@@ -24,6 +24,8 @@ use crate::simd::{Level, level};
 pub(crate) use aligned::Aligned;
 pub(crate) use clamp::Clamp;
 pub(crate) use pack::transpose;
+#[cfg(test)]
+pub(crate) use tests::fill;
 
 /// A read-only matrix: element `(i, j)` is `data[i * row_stride + j * col_stride]`.
 #[derive(Clone, Copy)]
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(super) fn fill(n: usize, seed: u64) -> Vec<f32> {
+    pub(crate) fn fill(n: usize, seed: u64) -> Vec<f32> {
         let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         (0..n)
             .map(|_| {

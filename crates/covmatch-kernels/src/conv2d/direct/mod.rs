@@ -14,6 +14,7 @@
 //! layer, with its 3 or so channels, a tap would be too short a piece of the reduction: there a row of the kernel, whose
 //! pixels are side by side, counts as one tap.
 
+pub(super) mod bf16;
 pub(super) mod micro;
 mod scatter;
 mod sources;

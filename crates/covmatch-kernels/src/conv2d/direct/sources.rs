@@ -36,8 +36,27 @@ impl Sources {
             }
             (self.copies.as_ptr(), range.start, channels.len())
         };
+        self.point(grid, base, first, stride, source.zeros.as_ptr(), pixels);
+    }
+
+    /// Points the table to the source pixels of `pixels` where they lie, from channel `first` on.
+    pub(super) fn locate_in_place(&mut self, grid: &Grid, source: Pixels, first: usize, pixels: Range<usize>) {
+        let base = source.values[first..].as_ptr();
+        self.point(grid, base, 0, source.channels, source.zeros.as_ptr(), pixels);
+    }
+
+    /// Points the table to the source pixels of `pixels`: source pixel `p` lies `(p - first) * stride` values from `base`,
+    /// and those outside the image are `outside`.
+    fn point(
+        &mut self,
+        grid: &Grid,
+        base: *const f32,
+        first: usize,
+        stride: usize,
+        outside: *const f32,
+        pixels: Range<usize>,
+    ) {
         self.table.clear();
-        let outside = source.zeros.as_ptr();
         for &tap in &grid.taps {
             let inside = grid.inside_cols(tap);
             grid.for_each_run(pixels.clone(), |image, jy, cols| {

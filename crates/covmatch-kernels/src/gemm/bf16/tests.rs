@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::tiled::RUN;
 use super::*;
 use crate::gemm::tests::fill;
 use crate::simd::forms;
@@ -12,7 +13,7 @@ fn at(x: Matrix, i: usize, j: usize) -> f32 {
 }
 
 /// The nearest bf16 value, the even one of two.
-fn rounded(v: f32) -> f32 {
+pub(crate) fn rounded(v: f32) -> f32 {
     let bits = v.to_bits();
     f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000)
 }
@@ -120,6 +121,20 @@ fn products_of_many_tasks_match_the_definition() {
 }
 
 #[test]
+fn a_long_reduction_into_a_small_result_matches_the_definition() {
+    for transposed in TRANSPOSES {
+        Case::new(70, 45, 5001, transposed).check(7);
+    }
+}
+
+#[test]
+fn a_large_result_of_a_short_reduction_matches_the_definition() {
+    for (n, with_bias) in [(1024, true), (1020, false)] {
+        Case { with_bias, clamp: Clamp::RELU6, ..Case::new(1100, n, 41, [false, true]) }.check(997);
+    }
+}
+
+#[test]
 fn rows_and_columns_that_lie_apart_match_the_definition() {
     let (data, [m, n, k]) = (fill(100 * 100, 1), [70, 40, 50]);
     let (a, b) = (Matrix::strided(&data, m, k, 100), Matrix::strided(&data[7..], k, n, 99));
@@ -137,13 +152,15 @@ fn rows_and_columns_that_lie_apart_match_the_definition() {
 #[test]
 fn the_bytes_depend_neither_on_chance_nor_on_the_number_of_threads() {
     for form in forms() {
-        let case = Case::new(300, 700, 1300, [false, true]);
-        let bytes = || case.product(form).iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
-        let want = bytes();
-        assert_eq!(want, bytes());
-        for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            assert_eq!(want, pool.install(bytes));
+        for (m, n, k, transposed) in [(300, 700, 1300, [false, true]), (50, 70, 9000, [true, false])] {
+            let case = Case::new(m, n, k, transposed);
+            let bytes = || case.product(form).iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+            let want = bytes();
+            assert_eq!(want, bytes());
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                assert_eq!(want, pool.install(bytes));
+            }
         }
     }
 }
