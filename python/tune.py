@@ -52,7 +52,7 @@ def validation(args, method, pixels, captions):
         if os.path.exists(os.path.join(folder, "run.toml")):
             covmatch(args, "distill", "--resume", folder)
         else:
-            rates = ["--set", f"distill.lr_img={pixels}", "--set", f"distill.lr_txt={captions}"]
+            rates = ["--set", f"distill.lr_image={pixels}", "--set", f"distill.lr_text={captions}"]
             size = ["--set", f"distill.pairs={args.pairs}", "--set", f"distill.rounds={args.rounds}"]
             covmatch(args, "distill", args.config, *settings(args, method), *rates, *size, "--out", folder)
         # Validated after the last epoch alone.
