@@ -1,7 +1,7 @@
 //! What a dataset holds, and what is wrong with it, before anything is learned from it.
 //!
 //! [`inspect`] reads every picture once, on all threads, and keeps a size and a hash of each: the report's memory grows
-//! with names, never with pixels. [`Report`] serialises for programs; its `Display` is the table for people.
+//! with names, never with pixels. [`Findings`] serialises for programs; its `Display` is the table for people.
 //! [`contact_sheet`] draws some of the pictures with their captions.
 //!
 //! ```no_run
