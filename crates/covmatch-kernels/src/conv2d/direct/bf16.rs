@@ -114,7 +114,7 @@ impl Convolution<'_> {
                 let strip = pixels * i / count..pixels * (i + 1) / count;
                 for group in 0..self.groups {
                     // SAFETY: the caller's duty; every task has its own strip, for which there is room.
-                    unsafe { self.strip(grid, &weights, group, strip.clone(), row, sources, room) };
+                    unsafe { self.strip(grid, &weights, group, strip.clone(), row, (sources, room)) };
                 }
             },
         );
@@ -145,7 +145,6 @@ impl Convolution<'_> {
     ///
     /// # Safety
     /// As [`compute`](Self::compute), for these pixels.
-    #[allow(clippy::too_many_arguments)]
     unsafe fn strip(
         &self,
         grid: &Grid,
@@ -153,8 +152,7 @@ impl Convolution<'_> {
         group: usize,
         strip: Range<usize>,
         row: usize,
-        sources: &mut Sources,
-        room: &mut Room,
+        (sources, room): (&mut Sources, &mut Room),
     ) {
         let (depth, panels) = (self.packed.depth(), self.packed.panels());
         let channels = self.groups * self.packed.breadth();
