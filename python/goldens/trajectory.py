@@ -12,6 +12,9 @@ NAME is
     lors_merged  the same with one denominator for both sides
     mtt_relu6, lors_relu6  mtt and lors with `efficientnet_lite0` of distill.py (EfficientNet-Lite0, MiniLM-L3, CLS), whose
               ReLU6 has kinks: double backward differentiates the piece that each unit is on
+    way, way_relu6  what WayMatch says of the way to the expert, a cosine for each encoder and head, on all pairs with InfoNCE
+              and a trained text encoder: loss [1], cosines [4] (image encoder, image head, text encoder, text head), and
+              gradients as below
 
 Writes crates/covmatch/tests/goldens/trajectory_NAME.safetensors, made in float64 and stored as float32: loss [2] of
 the image and of the text side, grad.rates [2], grad.pixels and grad.text (4096 elements at flat indices
@@ -31,7 +34,7 @@ import formula
 STEPS, DISTANCE, TAU, ALPHA, RANK = 3, 2e-3, 0.07, 3.0, 2
 ROWS = [[0, 3, 5, 1], [4, 2, 1, 0], [5, 3, 2, 4]]
 RATES = {"image": 0.01, "text": 0.002}
-CASES = ["mtt", "mtt_both", "lors", "lors_merged", "mtt_relu6", "lors_relu6"]
+CASES = ["mtt", "mtt_both", "lors", "lors_merged", "mtt_relu6", "lors_relu6", "way", "way_relu6"]
 
 
 def side(key):
@@ -39,7 +42,7 @@ def side(key):
 
 
 def trained(model, case):
-    frozen = ("text.embeddings.",) if case == "mtt_both" else ("text.",)
+    frozen = ("text.embeddings.",) if case == "mtt_both" or case.startswith("way") else ("text.",)
     unused = ("text.pooler.",)
     return {k: p for k, p in model.named_parameters() if p.requires_grad and not k.startswith(frozen + unused)}
 
@@ -131,12 +134,41 @@ def golden(case, unroll=None):
     return entries
 
 
+def way_golden(case):
+    """The cosines of the gradient with the way to the expert, and the gradients of their mean distance from 1."""
+    model = copy.deepcopy(distill.filled("efficientnet_lite0" if case.endswith("relu6") else "nfnet_l0")).double().eval()
+    pixels, text, mask = distill.batch("synthetic", distill.SYNTHETIC, model.text.config.hidden_size, torch.float64)
+    pixels.requires_grad_(), text.requires_grad_()
+    start = {k: p.detach().clone().requires_grad_() for k, p in trained(model, case).items()}
+    target = expert(start)
+    weights = {f"model.{k}": w for k, w in start.items()}
+    loss = functional_call(Student(model, case), weights, (pixels, text, mask, None))
+    gradients = dict(zip(start, torch.autograd.grad(loss, list(start.values()), create_graph=True)))
+    cosines = []
+    for part in ("visual.", "image_head.", "text.", "text_head."):
+        keys = [k for k in start if k.startswith(part)]
+        v = torch.cat([(target[k] - start[k]).detach().flatten() for k in keys])
+        cosines.append(F.cosine_similarity(-torch.cat([gradients[k].flatten() for k in keys]), v, dim=0))
+    loss = 1 - torch.stack(cosines).mean()
+    entries = {"loss": loss.detach().reshape(1), "cosines": torch.stack(cosines).detach()}
+    for name, gradient in zip(("pixels", "text"), torch.autograd.grad(loss, [pixels, text])):
+        entries[f"grad.{name}"] = formula.sampled(gradient, distill.SAMPLES)
+        entries[f"norm.{name}"] = gradient.flatten(1).norm(dim=1)
+    return entries
+
+
 def cosine(a, b):
     return (a @ b / a.norm() / b.norm()).item()
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
+        if name.startswith("way"):
+            entries = way_golden(name)
+            print(name, "loss", entries["loss"].item(), "cosines", entries["cosines"].tolist())
+            settings = {"mask": distill.mask_of(distill.SYNTHETIC), "constants": torch.tensor([DISTANCE, TAU])}
+            formula.write(f"trajectory_{name}", entries | settings)
+            continue
         entries = golden(name)
         print(name, "loss", entries["loss"].tolist(), "rates", entries["grad.rates"].tolist())
         if name.startswith("mtt") and name != "mtt_both":  # the two unrolls can be told apart

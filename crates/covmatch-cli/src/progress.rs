@@ -82,7 +82,7 @@ impl StepBar {
 
     /// Takes the bar away; the next distillation brings its own.
     pub fn clear(&mut self) {
-        self.bar = Bar::new(0);
+        (self.bar, self.total) = (Bar::new(0), 0);
     }
 
     fn step(&mut self, report: &StepReport) {

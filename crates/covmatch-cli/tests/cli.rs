@@ -30,11 +30,22 @@ fn the_demo_distils_compares_and_reports() {
     let output = covmatch(&demo);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    for part in ["Random: 8 real pairs", "CovMatch: 8 distilled pairs", "IR@1", "Avg", "report.html", "next:"] {
+    for part in [
+        "Random: 8 real pairs",
+        "CovMatch: 8 distilled pairs",
+        "WayMatch: 8 distilled pairs",
+        "IR@1",
+        "Avg",
+        "report.html",
+        "next:",
+    ] {
         assert!(text.contains(part), "no '{part}' in:\n{text}");
     }
     let numbers: Value = serde_json::from_str(&std::fs::read_to_string(out.join("demo.json")).unwrap()).unwrap();
-    assert!(numbers["ratio"].as_f64().unwrap() > 0.0, "{numbers}");
+    for ratio in ["ratio", "ratio_waymatch"] {
+        assert!(numbers[ratio].as_f64().unwrap() > 0.0, "{numbers}");
+    }
+    assert!(out.join("waymatch/report.html").is_file() && out.join("waymatch/distilled.safetensors").is_file());
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(report.contains("As many real pairs alone") && report.contains("These pairs alone"));
     let set = || std::fs::read(out.join("distilled.safetensors")).unwrap();

@@ -49,7 +49,7 @@ pub use hold::hold;
 pub use layer_norm::{add_layer_norm, layer_norm};
 pub use linear::linear;
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_at};
-pub use precision::{Bf16Missing, Precision, precision, set_precision};
+pub use precision::{Bf16Missing, Precision, in_f32, precision, set_precision};
 pub use sgd::{SgdRates, sgd_step};
 pub use side_by_side::side_by_side;
 pub use standardize::standardize;

@@ -49,3 +49,16 @@ pub fn set_precision(precision: Precision) -> Result<(), Bf16Missing> {
 pub fn precision() -> Precision {
     if BF16.load(Ordering::Relaxed) { Precision::Bf16 } else { Precision::F32 }
 }
+
+/// What `compute` gives with all matrix products in f32, such as differences that bf16 would round away; afterwards the
+/// precision is what it was. As everywhere, it is that of the whole process meanwhile.
+pub fn in_f32<T>(compute: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            BF16.store(self.0, Ordering::Relaxed);
+        }
+    }
+    let _before = Before(BF16.swap(false, Ordering::Relaxed));
+    compute()
+}

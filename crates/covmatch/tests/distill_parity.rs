@@ -6,7 +6,7 @@ mod parity;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use covmatch::config::{Learn, WayMatchConfig};
+use covmatch::config::Learn;
 use covmatch::encoders::Mode;
 use covmatch::losses::info_nce;
 use covmatch::methods::covmatch::{Matched, Objective, RealStatistics, match_pairs};
@@ -95,21 +95,19 @@ fn check_match(case: Case) {
 
 fn check_waypoint(case: Case) {
     let state = State::new(case, "waypoint");
-    let &[covariance, feat, _, canonical, spread, info_nce] = state.golden.get("weights") else { panic!("weights") };
+    let weights: Vec<f32> = state.golden.get("weights").iter().map(|&weight| weight as f32).collect();
+    let &[fitted, covariance, feat, _, info_nce] = weights.as_slice() else { panic!("weights") };
     let [rho, ridge] = [state.golden.get("objective")[0], state.golden.get("ridge")[0]].map(|x| x as f32);
-    let [covariance, feat, canonical, spread, info_nce] =
-        [covariance, feat, canonical, spread, info_nce].map(|weight| weight as f32);
-    let objective = way::Objective { rho, covariance, feat, canonical, spread, info_nce, tau: TAU };
+    let objective = way::Objective { fitted, ridge, rho, covariance, feat, info_nce, tau: TAU };
 
-    // A batch of 8 centred features spans 7 directions.
-    let config = WayMatchConfig { directions: 7, ridge, ..WayMatchConfig::default() };
     let features = state.model.features(state.real("real.0"), &mut Mode::Eval).unwrap();
-    let statistics = way::Statistics::of(&state.model, features, &config).unwrap();
-    let waypoint = way::Waypoint { model: state.model.clone(), statistics };
-    let asked = way::ask(&waypoint, state.synthetic.inputs.clone(), objective, Learn::Both).unwrap();
+    let statistics = way::Statistics::of(&state.model, features).unwrap();
+    let real = statistics.features.clone();
+    let waypoint = way::Waypoint { model: state.model.clone(), statistics, way: None };
+    let asked = way::ask(&waypoint, real, state.synthetic.inputs.clone(), objective, Learn::Both).unwrap();
 
     let [feat_image, feat_text] = asked.feat;
-    let found = [asked.covariance, feat_image, feat_text, asked.canonical, asked.spread, asked.info_nce];
+    let found = [asked.fitted, asked.covariance, feat_image, feat_text, asked.info_nce];
     for (term, (found, expected)) in found.into_iter().zip(state.golden.get("losses")).enumerate() {
         close(&format!("term {term}"), &[f64::from(found)], &[*expected], TOLERANCE);
     }

@@ -10,6 +10,7 @@ use covmatch::losses::PairLoss;
 use covmatch::methods::trajectory::point::{point_of, trained_keys};
 use covmatch::methods::trajectory::student::Student;
 use covmatch::methods::trajectory::{Denominator, Factors, Followed, Pairs, Point, StudentStep, follow};
+use covmatch::methods::waymatch::{Way, turn};
 use covmatch::model::{Branches, Inputs, Model, TextLevel};
 use parity::model::{Case, EFFICIENTNET_LITE0, NFNET_L0, batch};
 use parity::{Golden, sampled, uniform, values};
@@ -103,6 +104,34 @@ fn check<const D: usize>(golden: &Golden, name: &str, found: Tensor<D>) {
         let norms: Vec<f64> = found.chunks(found.len() / n).map(norm).collect();
         agree(&format!("norms of the gradient of {name}"), &norms, golden.get(&format!("norm.{name}")));
     }
+}
+
+/// The cosines with a way, and the gradients of their mean distance from 1.
+fn compare_way(name: &str, case: Case) {
+    let (golden, device) = (Golden::read(&format!("trajectory_{name}")), Device::flex());
+    let model = case.model(&device);
+    let inputs = batch("synthetic", golden.get("mask"), PAIRS, &model, &device);
+    let &[distance, tau] = golden.get("constants") else { panic!("two constants") };
+    let from = point_of(&model);
+    let way = expert(&model, &from, distance).minus(&from);
+    let of = |side: &str| trained_keys(&model).iter().filter(|(key, _)| key.starts_with(side)).count();
+    let way = Way { from, way, of_encoder: Branches { image: of("visual."), text: of("text.") } };
+    let student = Student { model: &model, tau: tau as f32, loss: PairLoss::InfoNce, alpha: 0.0 };
+    let turned = turn(&student, &way, &Pairs { inputs, similarity: None }, None).unwrap();
+    let Branches { image, text } = turned.cosines;
+    let cosines: Vec<f64> = image.into_iter().chain(text).map(Option::unwrap).collect();
+    for (part, (found, expected)) in cosines.iter().zip(golden.get("cosines")).enumerate() {
+        assert!((found - expected).abs() <= 1e-5, "{name}, part {part}: cosine {found}, PyTorch's {expected}");
+    }
+    assert!((f64::from(turned.loss()) - golden.get("loss")[0]).abs() <= 1e-5, "{name}: {}", turned.loss());
+    check(&golden, "pixels", turned.gradient.pixels);
+    check(&golden, "text", turned.gradient.text);
+}
+
+#[test]
+fn what_the_way_of_a_teacher_says_of_the_pairs_agrees_with_pytorch() {
+    compare_way("way", NFNET_L0);
+    compare_way("way_relu6", EFFICIENTNET_LITE0);
 }
 
 fn compare(name: &str, setting: Setting) {

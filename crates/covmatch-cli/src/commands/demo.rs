@@ -1,8 +1,9 @@
-//! `covmatch demo`: CovMatch end to end on the built-in dataset and encoders, without a download.
+//! `covmatch demo`: CovMatch and WayMatch end to end on the built-in dataset and encoders, without a download.
 //!
 //! ```text
-//! scenes -> distil N pairs -> train fresh models on them ----------------\
-//!        -> the N real pairs that the distillation began with, likewise --> recalls side by side, report.html
+//! scenes -> N pairs of CovMatch -> train fresh models on them -------------\
+//!        -> N pairs of WayMatch, teachers and all, likewise ----------------> recalls side by side, report.html
+//!        -> the N real pairs that the distillations began with, likewise --/
 //! ```
 //! The experiment is `presets/demo.toml`; `--smoke` is the same with the smallest numbers that still take every path.
 
@@ -32,7 +33,7 @@ use crate::progress::{EpochBar, StepBar};
 
 const PRESET: &str = include_str!("../../../../presets/demo.toml");
 /// What `--smoke` changes.
-const SMOKE: [&str; 9] = [
+const SMOKE: [&str; 10] = [
     "data.scenes.train=80",
     "data.scenes.val=10",
     "data.scenes.test=20",
@@ -40,6 +41,7 @@ const SMOKE: [&str; 9] = [
     "distill.rounds=2",
     "distill.steps_per_round=3",
     "distill.real_batch=16",
+    "waymatch.waypoints=[0, 2]",
     "evaluate.runs=2",
     "evaluate.epochs=3",
 ];
@@ -62,28 +64,40 @@ const FILES: [&str; 9] = [
 /// What a demo of version 0.1 left, and what an evaluation of the demo's pairs that was stopped leaves.
 const LEFT: [&str; 4] =
     ["results.json", "results-random.json", "results.unfinished.json", "evaluation.unfinished.json"];
-const FOLDERS: [&str; 4] = ["checkpoints", "tensorboard", "images", "evaluations"];
+const FOLDERS: [&str; 6] = ["checkpoints", "tensorboard", "images", "evaluations", WAYMATCH, TEACHERS];
+/// WayMatch's run, and its teachers, in the folder of the demo.
+const WAYMATCH: &str = "waymatch";
+const TEACHERS: &str = "teachers";
 
 /// Runs the demo and prints its table; fails if any part did not do its work.
 pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
     let start = Instant::now();
     args.cpu.set()?;
     let overrides: Vec<String> = if args.smoke { SMOKE.map(str::to_owned).to_vec() } else { Vec::new() };
-    let config = Config::parse("presets/demo.toml", PRESET, &overrides)?;
+    let mut config = Config::parse("presets/demo.toml", PRESET, &overrides)?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
     make_room(&out)?;
     let device = Device::flex();
 
-    let (methods, mut opener, folder) = (Methods::built_in(), Opener::new(&device), RunFolder::new(&out));
-    progress(&format!("distilling {} pairs ...", config.distill.pairs));
+    config.waymatch.folder = out.join(TEACHERS);
+    let (methods, mut opener) = (Methods::built_in(), Opener::new(&device));
+    let (folder, ours) = (RunFolder::new(&out), RunFolder::new(out.join(WAYMATCH)));
     let mut bar = StepBar::new()?;
-    distill::run(&methods, opener.open(config)?, &folder, &mut bar)?;
+    progress(&format!("distilling {} pairs with CovMatch ...", config.distill.pairs));
+    distill::run(&methods, opener.open(config.clone())?, &folder, &mut bar)?;
+    let covmatch_in = start.elapsed().as_secs_f64();
+    bar.clear();
+    progress(&format!("distilling {} pairs with WayMatch ...", config.distill.pairs));
+    config.distill.method = "waymatch".to_owned();
+    distill::run(&methods, opener.open(config)?, &ours, &mut bar)?;
     drop(bar);
-    let distilled_in = start.elapsed().as_secs_f64();
+    let waymatch_in = start.elapsed().as_secs_f64() - covmatch_in;
 
     let experiment = opener.open(folder.config(&[])?)?;
+    let experiment_of_ours = opener.open(ours.config(&[])?)?;
     let random = real_pairs(&experiment)?;
     check_learned(&random, &DistilledSet::load(&out, &device)?.pairs)?;
+    check_learned(&random, &DistilledSet::load(ours.path(), &device)?.pairs)?;
     let results = Results {
         random: evaluate("Random", &experiment, |progress| {
             let evaluation = evaluate_pairs(&experiment, &random, None, Vec::new(), progress)?;
@@ -94,9 +108,14 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<String> {
             let Kept { file, .. } = evaluate_folder(&folder, experiment.clone(), progress)?;
             Ok(file.evaluation)
         })?,
+        waymatch: evaluate("WayMatch", &experiment, |progress| {
+            let Kept { file, .. } = evaluate_folder(&ours, experiment_of_ours.clone(), progress)?;
+            Ok(file.evaluation)
+        })?,
     };
     write_run_report(&methods, &folder, &experiment)?;
-    let seconds = Seconds { distilled_in, total: start.elapsed().as_secs_f64() };
+    write_run_report(&methods, &ours, &experiment_of_ours)?;
+    let seconds = Seconds { covmatch_in, waymatch_in, total: start.elapsed().as_secs_f64() };
     files::write(&out.join(MARK), format!("{:#}\n", results.json(&seconds)).as_bytes())?;
     check_files(&out)?;
     Ok(results.text(&experiment, &out, &seconds))
@@ -178,7 +197,8 @@ fn check_files(out: &Path) -> anyhow::Result<()> {
 
 /// How long it took.
 struct Seconds {
-    distilled_in: f64,
+    covmatch_in: f64,
+    waymatch_in: f64,
     total: f64,
 }
 
@@ -186,19 +206,22 @@ struct Seconds {
 struct Results {
     random: Evaluation,
     covmatch: Evaluation,
+    waymatch: Evaluation,
 }
 
 impl Results {
-    /// CovMatch's average recall as a multiple of Random's.
-    fn ratio(&self) -> f64 {
-        avg(&self.covmatch) / avg(&self.random)
+    /// The average recall of `learned` as a multiple of Random's.
+    fn ratio(&self, learned: &Evaluation) -> f64 {
+        avg(learned) / avg(&self.random)
     }
 
     fn json(&self, seconds: &Seconds) -> serde_json::Value {
         json!({
             "random": self.random.last,
             "covmatch": self.covmatch.last,
-            "ratio": self.ratio(),
+            "waymatch": self.waymatch.last,
+            "ratio": self.ratio(&self.covmatch),
+            "ratio_waymatch": self.ratio(&self.waymatch),
             "seconds": seconds.total,
         })
     }
@@ -209,12 +232,13 @@ impl Results {
         let rows = [
             (format!("Random: {pairs} real pairs"), &self.random),
             (format!("CovMatch: {pairs} distilled pairs"), &self.covmatch),
+            (format!("WayMatch: {pairs} distilled pairs"), &self.waymatch),
         ];
         format!(
             "{} scenes with {} captions in {pairs} pairs.\n\
-             Recall in percent on {} other scenes, mean ± deviation of {} models trained on the pairs alone:\n\n{}\nCovMatch reaches {:.2} times the average recall of Random.\n\
-             Time: {}, of which {} distillation.\n\n\
-             report:  {folder}/report.html\n\
+             Recall in percent on {} other scenes, mean ± deviation of {} models trained on the pairs alone:\n\n{}\nCovMatch reaches {:.2} times the average recall of Random, WayMatch {:.2} times.\n\
+             Time: {}, of which {} CovMatch's distillation and {} that of WayMatch with its teachers.\n\n\
+             report:  {folder}/report.html, {folder}/{WAYMATCH}/report.html\n\
              next:    covmatch distill presets/flickr8k-100.toml   your data: presets/ has experiments to start from\n\
              \x20        covmatch evaluate {folder}   train and test on the pairs again\n",
             grouped(train.images),
@@ -222,9 +246,11 @@ impl Results {
             grouped(test.images),
             self.covmatch.runs.len(),
             results_table(&rows).text(),
-            self.ratio(),
+            self.ratio(&self.covmatch),
+            self.ratio(&self.waymatch),
             duration(seconds.total),
-            duration(seconds.distilled_in),
+            duration(seconds.covmatch_in),
+            duration(seconds.waymatch_in),
         )
     }
 }

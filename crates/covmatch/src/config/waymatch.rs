@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{first, require};
 use super::sections::rates_problem;
-use crate::losses::PairLoss;
 use crate::model::TrainRates;
 
 /// Teachers, waypoints and the weights of what is asked of the pairs there. All weights are of relative quantities.
@@ -29,25 +28,20 @@ pub struct WayMatchConfig {
     pub entries: usize,
     /// Steps that are taken at a waypoint before the next one.
     pub stay: usize,
+    /// Weight of the retrieval of real pairs by heads that are fitted to the synthetic ones.
+    pub fitted: f32,
+    /// Ridge of that fit, relative to the mean variance of the pairs' features.
+    pub ridge: f32,
+    /// Real pairs that the fitted heads are tested on in a step; all entries if there are fewer.
+    pub tested: usize,
     /// Weight of the covariance.
     pub covariance: f32,
-    /// Weight of the covariance in canonical directions.
-    pub canonical: f32,
-    /// Canonical directions; at most one fewer than the pairs.
-    pub directions: usize,
-    /// Part of the mean variance that is added to all variances before they are made 1.
-    pub ridge: f32,
-    /// Weight of InfoNCE of the pairs.
+    /// Weight of the direction in which a teacher goes on from a waypoint.
+    pub direction: f32,
+    /// Weight of InfoNCE of the pairs under the teacher's own heads.
     pub info_nce: f32,
     /// Decay of the running mean of the pairs, which is what is kept of them; 0 keeps the last pairs.
     pub average: f32,
-    /// The loss of the teachers' similarities that models are trained on beside the pairs; none leaves them out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<PairLoss>,
-    /// Temperature of the teachers' similarities.
-    pub label_tau: f32,
-    /// Weight of the variances in canonical directions.
-    pub spread: f32,
 }
 
 impl Default for WayMatchConfig {
@@ -60,16 +54,14 @@ impl Default for WayMatchConfig {
             batch: 128,
             rates: TrainRates { lr_encoder: 0.003, ..TrainRates::default() },
             entries: 8192,
-            stay: 5,
+            stay: 1,
+            fitted: 1.0,
+            ridge: 1.0,
+            tested: 2048,
             covariance: 1.0,
-            canonical: 0.0,
-            directions: 64,
-            ridge: 0.1,
-            info_nce: 1.0,
+            direction: 0.0,
+            info_nce: 0.0,
             average: 0.98,
-            labels: None,
-            label_tau: 0.07,
-            spread: 0.0,
         }
     }
 }
@@ -92,14 +84,13 @@ impl WayMatchConfig {
             rates_problem(&self.rates, "waymatch.rates"),
             require(self.entries > 1, "waymatch.entries", "at least 2, as a covariance needs two pairs", self.entries),
             require(self.stay > 0, "waymatch.stay", "at least 1", self.stay),
-            require(weight(self.covariance), "waymatch.covariance", "0 or more", self.covariance),
-            require(weight(self.canonical), "waymatch.canonical", "0 or more", self.canonical),
-            require(self.directions > 0, "waymatch.directions", "at least 1", self.directions),
+            require(weight(self.fitted), "waymatch.fitted", "0 or more", self.fitted),
             require(self.ridge > 0.0 && self.ridge.is_finite(), "waymatch.ridge", "above 0", self.ridge),
+            require(self.tested > 1, "waymatch.tested", compares, self.tested),
+            require(weight(self.covariance), "waymatch.covariance", "0 or more", self.covariance),
+            require(weight(self.direction), "waymatch.direction", "0 or more", self.direction),
             require(weight(self.info_nce), "waymatch.info_nce", "0 or more", self.info_nce),
             require((0.0..1.0).contains(&self.average), "waymatch.average", "in [0, 1)", self.average),
-            require(weight(self.label_tau) && self.label_tau > 0.0, "waymatch.label_tau", "above 0", self.label_tau),
-            require(weight(self.spread), "waymatch.spread", "0 or more", self.spread),
         ])
     }
 }

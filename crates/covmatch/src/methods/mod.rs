@@ -8,7 +8,7 @@
 //! | [`forgetting`]            | real, which a model in training forgets least often               |
 //! | [`covmatch`]              | learned, by matching cross-covariance                             |
 //! | [`trajectory`]            | learned, by following experts: MTT-VL and LoRS                    |
-//! | [`waymatch`]              | learned, by matching the data at the waypoints of teachers        |
+//! | [`waymatch`]              | learned, so that heads fitted to them retrieve real pairs         |
 //!
 //! A method that selects is a function from an experiment to captions ([`selection`]); one that learns implements
 //! [`Learner`]. Its entry, a [`Method`], says all that the rest of the program asks: the commands, comparisons, cards and
@@ -46,4 +46,6 @@ pub use learner::{Learner, StepReport, Value};
 pub use rates::{relative_rate, rms};
 pub use recipe::RecipeError;
 pub use registry::{Methods, UnknownMethod};
-pub use synthetic::{PairGradients, PairRates, Synthetic, Velocity, gradients_through_features, pair_gradients};
+pub use synthetic::{
+    PairGradients, PairRates, Synthetic, Velocity, gradients_through_features, pair_gradients, rows_of_step,
+};

@@ -168,6 +168,18 @@ impl Synthetic {
     }
 }
 
+/// The pairs of step `step`: the first of a fresh shuffle; `None` for all of them.
+pub fn rows_of_step(experiment: &Experiment, step: u64) -> Option<Tensor<1, Int>> {
+    let config = &experiment.config.distill;
+    let (all, some) = (config.pairs, config.synthetic_batch());
+    if some == all {
+        return None;
+    }
+    let shuffled = experiment.config.seed().stream("synthetic.rows", step).shuffle(all as u32);
+    let rows: Vec<i64> = shuffled.into_iter().take(some).map(i64::from).collect();
+    Some(Tensor::from_data(TensorData::new(rows, [some]), &experiment.device))
+}
+
 /// The loss of `pairs` and its gradients with respect to the modalities in `learn`.
 pub fn pair_gradients(
     pairs: Inputs,

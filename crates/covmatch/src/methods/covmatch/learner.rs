@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::time::Instant;
 
-use burn::tensor::{Int, Tensor, TensorData};
-
 use super::matching::{Matched, RealStatistics, match_pairs};
 use super::scale::CovMatchScale;
 use super::state;
 use crate::config::OnlineUpdate;
 use crate::encoders::Mode;
 use crate::experiment::Experiment;
-use crate::methods::{Learner, MethodError, RealBatches, StepReport, Synthetic, Value, rms};
+use crate::methods::{Learner, MethodError, RealBatches, StepReport, Synthetic, Value, rms, rows_of_step};
 use crate::model::{Example, Model, Trainer};
 
 /// CovMatch between two steps.
@@ -190,7 +188,7 @@ impl CovMatch {
     /// Moves the pairs one step closer to `real`.
     fn match_to(&mut self, model: &Model, real: &RealStatistics, clock: &mut Clock) -> Result<Measured, MethodError> {
         let config = &self.experiment.config.distill;
-        let rows = self.rows();
+        let rows = rows_of_step(&self.experiment, self.done);
         let inputs = match &rows {
             Some(rows) => self.synthetic.inputs.select(rows),
             None => self.synthetic.inputs.clone(),
@@ -242,18 +240,6 @@ impl CovMatch {
 
     fn finite(&self, what: &'static str, value: f32) -> Result<(), MethodError> {
         MethodError::unless_finite(what, value, self.done, &self.experiment.config.distill)
-    }
-
-    /// The synthetic pairs of this step: the first of a fresh shuffle; `None` for all of them.
-    fn rows(&self) -> Option<Tensor<1, Int>> {
-        let config = &self.experiment.config.distill;
-        let (all, some) = (config.pairs, config.synthetic_batch());
-        if some == all {
-            return None;
-        }
-        let shuffled = self.experiment.config.seed().stream("synthetic.rows", self.done).shuffle(all as u32);
-        let rows: Vec<i64> = shuffled.into_iter().take(some).map(i64::from).collect();
-        Some(Tensor::from_data(TensorData::new(rows, [some]), &self.experiment.device))
     }
 
     /// Trains the model of the round one step. Returns the loss before it; none if it is not trained.

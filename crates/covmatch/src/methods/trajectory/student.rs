@@ -14,10 +14,11 @@
 //! The step is `h = `[`STEP`]` ||theta|| / ||v||`: the weights move by that fraction of their length, whatever the length of
 //! `v`. Smaller steps lose digits of f32 to the difference, larger ones meet the third derivative: against PyTorch's double
 //! backward, steps of 1e-6 to 1e-4 agree (cosine above 0.999) and 1e-3 is too long, since a student moves along directions
-//! of strong curvature.
+//! of strong curvature. bf16 has no digits for such a difference: it is taken in f32 whatever the precision of the run.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
+use covmatch_kernels::in_f32;
 
 use super::point::{Point, gradient_of, model_at};
 use super::similarity::Factors;
@@ -185,7 +186,7 @@ impl Student<'_> {
         let Some(chord) = Chord::new(theta, v) else { return Ok(PairsGradient::zeros(pairs)) };
         let pattern = self.pattern(theta, pairs)?;
         let at = |theta: &Point| self.gradients(&model_at(self.model, theta).no_grad(), &pattern, pairs, dropout);
-        let ((_, ahead), (_, behind)) = (at(&chord.ahead)?, at(&chord.behind)?);
+        let ((_, ahead), (_, behind)) = in_f32(|| Ok::<_, EncoderError>((at(&chord.ahead)?, at(&chord.behind)?)))?;
         Ok(ahead.difference(behind, chord.factor))
     }
 
@@ -203,7 +204,8 @@ impl Student<'_> {
         };
         let pattern = self.pattern(theta, pairs)?;
         let at = |theta: &Point| self.gradients(&model_at(self.model, theta), &pattern, pairs, dropout);
-        let ((weights_ahead, ahead), (weights_behind, behind)) = (at(&chord.ahead)?, at(&chord.behind)?);
+        let ((weights_ahead, ahead), (weights_behind, behind)) =
+            in_f32(|| Ok::<_, EncoderError>((at(&chord.ahead)?, at(&chord.behind)?)))?;
         let factor = Branches { image: chord.factor, text: chord.factor };
         Ok((weights_ahead.minus(&weights_behind).times(factor), ahead.difference(behind, chord.factor)))
     }

@@ -3,21 +3,22 @@
 use std::path::Path;
 use std::time::Instant;
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor};
 
-use super::labels::soft_targets;
+use super::direction::{Turned, turn};
 use super::objective::{Asked, Objective, ask};
 use super::pool::{Teachers, Waypoint};
 use crate::branches::Branches;
 use crate::config::Config;
-use crate::distilled::Learned;
 use crate::experiment::Experiment;
-use crate::methods::{Adam, Learner, MethodError, StepReport, Synthetic, Value, rms};
+use crate::losses::PairLoss;
+use crate::methods::trajectory::student::{Pairs, Student};
+use crate::methods::{Adam, Learner, MethodError, PairGradients, StepReport, Synthetic, Value, rms, rows_of_step};
 use crate::model::Inputs;
 use crate::tensor_file::TensorFile;
 
 /// The learning rate of pixels and captions in absolute units.
-const RATE: f32 = 0.01;
+const RATE: f32 = 0.03;
 
 /// WayMatch between two steps.
 pub struct WayMatch {
@@ -59,6 +60,10 @@ impl Learner for WayMatch {
 
     fn resume(experiment: Experiment, checkpoint: &Path) -> Result<Self, MethodError> {
         let file = TensorFile::read(&checkpoint.join("state.safetensors"))?;
+        if !file.contains("objective") {
+            let cause = "is of an earlier form of WayMatch, with another loss: begin again in an empty folder";
+            return Err(file.content(cause.to_owned()).into());
+        }
         let device = &experiment.device;
         let synthetic = Synthetic::of(&file, device)?;
         let average = Inputs {
@@ -86,6 +91,7 @@ impl Learner for WayMatch {
         text.put_into(&mut file, "text");
         file.put("average.pixels", average.pixels.clone());
         file.put("average.text", average.text.clone());
+        file.put_value("objective", &self.objective());
         file.put_value("rates", rates);
         file.put_value("step", done);
         Ok(file.write(&checkpoint.join("state.safetensors"))?)
@@ -95,18 +101,23 @@ impl Learner for WayMatch {
         let start = Instant::now();
         let waypoint = self.waypoint()?;
         let arrived = start.elapsed().as_secs_f64();
-        let rows = self.rows();
+        let rows = rows_of_step(&self.experiment, self.state.done);
         let pairs = match &rows {
             Some(rows) => self.state.synthetic.inputs.select(rows),
             None => self.state.synthetic.inputs.clone(),
         };
-        let asked = ask(&waypoint, pairs, self.objective(), self.experiment.config.distill.learn)?;
+        let Config { waymatch, .. } = &self.experiment.config;
+        let mut stream = self.experiment.config.seed().stream("waymatch.tested", self.state.done);
+        let real = waypoint.statistics.some(waymatch.tested, &mut stream);
+        let asked = ask(&waypoint, real, pairs.clone(), self.objective(), self.experiment.config.distill.learn)?;
+        let matched = start.elapsed().as_secs_f64();
+        let turned = self.turned(&waypoint, pairs)?;
         self.here = self.here.take().map(|(stay, _)| (stay, waypoint));
-        MethodError::unless_finite("the loss", asked.loss, self.state.done, &self.experiment.config.distill)?;
-        let report = self.report(&asked);
-        self.state = self.moved(asked, rows.as_ref());
-        let pairs = start.elapsed().as_secs_f64() - arrived;
-        Ok(StepReport { seconds: vec![("waypoint", arrived), ("pairs", pairs)], ..report })
+        let report = self.report(&asked, turned.as_ref());
+        MethodError::unless_finite("the loss", report.loss, self.state.done, &self.experiment.config.distill)?;
+        self.state = self.moved(with(asked.gradients, turned, waymatch.direction), rows.as_ref());
+        let way = start.elapsed().as_secs_f64() - matched;
+        Ok(StepReport { seconds: vec![("waypoint", arrived), ("pairs", matched - arrived), ("way", way)], ..report })
     }
 
     fn done(&self) -> u64 {
@@ -125,24 +136,17 @@ impl Learner for WayMatch {
     fn pairs(&self) -> Inputs {
         self.state.average.clone()
     }
-
-    fn learned(&self) -> Result<Option<Learned>, MethodError> {
-        let config = &self.experiment.config.waymatch;
-        let Some(loss) = config.labels else { return Ok(None) };
-        let similarity = soft_targets(&self.teachers, &self.state.average, loss, config.label_tau)?;
-        Ok(Some(Learned { similarity: Some(similarity), rates: None, loss }))
-    }
 }
 
 impl WayMatch {
     fn objective(&self) -> Objective {
         let Config { distill, waymatch, head, .. } = &self.experiment.config;
         Objective {
+            fitted: waymatch.fitted,
+            ridge: waymatch.ridge,
             rho: distill.rho,
             covariance: waymatch.covariance,
             feat: distill.lambda() / head.width as f32,
-            canonical: waymatch.canonical,
-            spread: waymatch.spread,
             info_nce: waymatch.info_nce,
             tau: head.tau,
         }
@@ -164,28 +168,25 @@ impl WayMatch {
         Ok(waypoint)
     }
 
-    /// The pairs of this step: the first of a fresh shuffle; `None` for all of them.
-    fn rows(&self) -> Option<Tensor<1, Int>> {
-        let config = &self.experiment.config.distill;
-        let (all, some) = (config.pairs, config.synthetic_batch());
-        if some == all {
-            return None;
-        }
-        let shuffled = self.experiment.config.seed().stream("synthetic.rows", self.state.done).shuffle(all as u32);
-        let rows: Vec<i64> = shuffled.into_iter().take(some).map(i64::from).collect();
-        Some(Tensor::from_data(TensorData::new(rows, [some]), &self.experiment.device))
+    /// What the way on from `waypoint` says of `inputs`; none if no direction is asked.
+    fn turned(&self, waypoint: &Waypoint, inputs: Inputs) -> Result<Option<Turned>, MethodError> {
+        let Some(way) = &waypoint.way else { return Ok(None) };
+        let (tau, loss) = (self.experiment.config.head.tau, PairLoss::InfoNce);
+        let student = Student { model: self.teachers.frame(), tau, loss, alpha: 0.0 };
+        let dropout = self.experiment.config.seed().stream("waymatch.dropout", self.state.done);
+        Ok(Some(turn(&student, way, &Pairs { inputs, similarity: None }, Some(&dropout))?))
     }
 
-    /// The state after a step along the gradients of `asked`, those of the pairs at `rows`.
-    fn moved(&self, asked: Asked, rows: Option<&Tensor<1, Int>>) -> State {
+    /// The state after a step along `gradients` of the pairs at `rows`.
+    fn moved(&self, gradients: PairGradients, rows: Option<&Tensor<1, Int>>) -> State {
         let Config { distill, waymatch, .. } = &self.experiment.config;
         let State { mut synthetic, mut pixels, mut text, rates, average, done } = self.state.clone();
         let inputs = &mut synthetic.inputs;
-        if let Some(gradient) = asked.gradients.pixels {
+        if let Some(gradient) = gradients.pixels {
             let gradient = at_rows(gradient, &inputs.pixels, rows);
             inputs.pixels = pixels.step(inputs.pixels.clone(), gradient, rates.image, distill.momentum);
         }
-        if let Some(gradient) = asked.gradients.text {
+        if let Some(gradient) = gradients.text {
             let gradient = at_rows(gradient, &inputs.text, rows);
             inputs.text = text.step(inputs.text.clone(), gradient, rates.text, distill.momentum);
         }
@@ -199,30 +200,46 @@ impl WayMatch {
         State { synthetic, pixels, text, rates, average, done: done + 1 }
     }
 
-    fn report(&self, asked: &Asked) -> StepReport {
-        let &Asked { covariance, feat, canonical, spread, info_nce, loss, .. } = asked;
+    fn report(&self, asked: &Asked, turned: Option<&Turned>) -> StepReport {
+        let &Asked { fitted, covariance, feat, info_nce, loss, .. } = asked;
         let of_pixels = asked.gradients.pixels.clone().map_or(0.0, rms);
         let of_text = asked.gradients.text.clone().map_or(0.0, rms);
         let inputs = &self.state.synthetic.inputs;
+        let cosines = turned.map_or_else(Branches::default, |turned| turned.cosines);
+        let way = |name, tag, cosine: Option<f64>| Value { name, tag, value: cosine.map(|cosine| cosine as f32) };
+        let direction = self.experiment.config.waymatch.direction * turned.map_or(0.0, Turned::loss);
         StepReport {
             step: self.state.done,
-            loss,
+            loss: loss + direction,
             values: vec![
+                Value::new("fitted", "loss/fitted", fitted),
                 Value::new("cov", "loss/cov", covariance),
                 Value::new("feat_image", "loss/feat_image", feat[0]),
                 Value::new("feat_text", "loss/feat_text", feat[1]),
-                Value::new("canonical", "loss/canonical", canonical),
-                Value::new("spread", "loss/spread", spread),
                 Value::new("info_nce", "loss/info_nce", info_nce),
+                way("way_image", "way/image_encoder", cosines.image[0]),
+                way("way_image_head", "way/image_head", cosines.image[1]),
+                way("way_text", "way/text_encoder", cosines.text[0]),
+                way("way_text_head", "way/text_head", cosines.text[1]),
                 Value::new("grad_image", "gradient/image", of_pixels),
                 Value::new("grad_text", "gradient/text", of_text),
                 Value::new("rms_image", "pairs/image_rms", rms(inputs.pixels.clone())),
                 Value::new("rms_text", "pairs/text_rms", rms(inputs.text.clone())),
             ],
             seconds: Vec::new(),
-            summary: format!("cov {covariance:.3}  nce {info_nce:.3}  feat {:.2}", feat[0] + feat[1]),
+            summary: format!("fit {fitted:.3}  cov {covariance:.3}  feat {:.2}", feat[0] + feat[1]),
             warning: None,
         }
+    }
+}
+
+/// `gradients` and `weight` times those of `turned`, of the modalities that are learned.
+fn with(gradients: PairGradients, turned: Option<Turned>, weight: f32) -> PairGradients {
+    let Some(Turned { gradient, .. }) = turned else { return gradients };
+    let PairGradients { pixels, text } = gradients;
+    PairGradients {
+        pixels: pixels.map(|sum| sum + gradient.pixels.mul_scalar(weight)),
+        text: text.map(|sum| sum + gradient.text.mul_scalar(weight)),
     }
 }
 

@@ -1,13 +1,15 @@
-//! WayMatch: pairs that look like the data at the waypoints of teachers.
+//! WayMatch: pairs whose fitted heads retrieve real pairs, at the waypoints of teachers.
 
-mod canonical;
-mod labels;
+mod direction;
+mod fitted;
+mod inverse;
 mod learner;
 mod objective;
 mod pool;
 mod statistics;
 
-pub use labels::soft_targets;
+pub use direction::{Turned, Way, turn};
+pub use fitted::fitted_loss;
 pub use learner::WayMatch;
 pub use objective::{Asked, Objective, ask};
 pub use pool::{TeacherStep, Teachers, TeachersError, Waypoint};
@@ -16,7 +18,19 @@ pub use statistics::{Entries, Statistics};
 use super::{Chart, Method, MethodError, Phase, PreparationCost, Prepare, Prepared};
 use crate::experiment::Experiment;
 
-const CHARTS: [Chart; 3] = [
+const CHARTS: [Chart; 5] = [
+    Chart { title: "Real pairs by fitted heads", axis: "InfoNCE", logarithmic: false, curves: &[("L_fit", "fitted")] },
+    Chart {
+        title: "Ways of teachers",
+        axis: "cosine",
+        logarithmic: false,
+        curves: &[
+            ("image encoder", "way_image"),
+            ("image head", "way_image_head"),
+            ("text encoder", "way_text"),
+            ("text head", "way_text_head"),
+        ],
+    },
     Chart { title: "Cross-covariance loss", axis: "relative", logarithmic: true, curves: &[("L_cov", "cov")] },
     Chart {
         title: "Mean feature loss",
@@ -27,8 +41,11 @@ const CHARTS: [Chart; 3] = [
     Chart { title: "Teachers on the pairs", axis: "InfoNCE", logarithmic: true, curves: &[("InfoNCE", "info_nce")] },
 ];
 
-const PHASES: [Phase; 2] =
-    [Phase { name: "waypoint", title: "reading waypoints" }, Phase { name: "pairs", title: "pairs, forward and back" }];
+const PHASES: [Phase; 3] = [
+    Phase { name: "waypoint", title: "reading waypoints" },
+    Phase { name: "pairs", title: "pairs, forward and back" },
+    Phase { name: "way", title: "ways of teachers" },
+];
 
 /// The entry of WayMatch.
 pub fn method() -> Method {

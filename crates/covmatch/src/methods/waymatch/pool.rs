@@ -14,16 +14,19 @@ use std::path::PathBuf;
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
+use super::direction::Way;
 use super::statistics::{Entries, Statistics};
+use crate::branches::Branches;
 use crate::config::{Config, WayMatchConfig};
 use crate::engine::Seed;
 use crate::experiment::Experiment;
 use crate::files::WriteError;
 use crate::methods::recipe::{self, ModelRecipe};
-use crate::methods::trajectory::point::{model_at, named, point_in};
+use crate::methods::trajectory::Point;
+use crate::methods::trajectory::point::{model_at, named, point_in, trained_keys};
 use crate::methods::{MethodError, RealBatches};
 use crate::model::{Example, Model, ModelOptimizer, TrainRates, Trainer};
-use crate::tensor_file::TensorFile;
+use crate::tensor_file::{TensorFile, TensorFileError};
 
 /// What teachers were trained with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,17 +36,16 @@ struct Recipe {
     waypoints: Vec<usize>,
     batch: usize,
     entries: usize,
-    directions: usize,
-    ridge: f32,
+    /// What is kept of the train split at a waypoint.
+    statistics: String,
     rates: TrainRates,
 }
 
 impl Recipe {
     fn of(experiment: &Experiment) -> Self {
         let model = ModelRecipe::of(experiment);
-        let WayMatchConfig { waypoints, batch, entries, directions, ridge, rates, .. } =
-            experiment.config.waymatch.clone();
-        Self { model, waypoints, batch, entries, directions, ridge, rates }
+        let WayMatchConfig { waypoints, batch, entries, rates, .. } = experiment.config.waymatch.clone();
+        Self { model, waypoints, batch, entries, statistics: "features".to_owned(), rates }
     }
 }
 
@@ -67,6 +69,8 @@ pub struct Waypoint {
     pub model: Model,
     /// What the data looks like to it.
     pub statistics: Statistics,
+    /// How it goes on from there; none if no direction is asked.
+    pub way: Option<Way>,
 }
 
 /// The teachers of an experiment.
@@ -110,15 +114,30 @@ impl Teachers {
 
     /// `teacher` at its waypoint number `at`.
     pub fn waypoint(&self, teacher: usize, at: usize) -> Result<Waypoint, MethodError> {
-        let file = TensorFile::read(&self.file(teacher, self.config().waypoints[at]))?;
-        let model = model_at(&self.frame, &point_in(&file, &self.frame)?).valid().no_grad();
-        Ok(Waypoint { model, statistics: Statistics::in_file(&file, &self.experiment.device)? })
+        let file = self.read(teacher, at)?;
+        let point = point_in(&file, &self.frame)?;
+        let model = model_at(&self.frame, &point).valid().no_grad();
+        let statistics = Statistics::in_file(&file, &self.experiment.device)?;
+        let way = (self.config().direction > 0.0).then(|| self.way(point, teacher, at)).transpose()?;
+        Ok(Waypoint { model, statistics, way })
     }
 
-    /// All teachers at the end of their training.
-    pub fn last_waypoints(&self) -> impl ExactSizeIterator<Item = Result<Waypoint, MethodError>> {
-        let last = self.config().waypoints.len() - 1;
-        (0..self.config().teachers).map(move |teacher| self.waypoint(teacher, last))
+    /// How `teacher` goes on to the next waypoint from its waypoint number `at`, which is `from`; nowhere from the last.
+    fn way(&self, from: Point, teacher: usize, at: usize) -> Result<Way, MethodError> {
+        let next = (at + 1).min(self.config().waypoints.len() - 1);
+        let way = point_in(&self.read(teacher, next)?, &self.frame)?.minus(&from);
+        let keys = trained_keys(&self.frame);
+        let count = |side: &str| keys.iter().filter(|(key, _)| key.starts_with(side)).count();
+        Ok(Way { from, way, of_encoder: Branches { image: count("visual."), text: count("text.") } })
+    }
+
+    /// A model like a teacher's.
+    pub fn frame(&self) -> &Model {
+        &self.frame
+    }
+
+    fn read(&self, teacher: usize, at: usize) -> Result<TensorFile, TensorFileError> {
+        TensorFile::read(&self.file(teacher, self.config().waypoints[at]))
     }
 
     /// Seconds that all teachers took, and the bytes of all files.
@@ -199,7 +218,7 @@ impl Teachers {
         let model = trainer.model();
         let mut file = named(model);
         let features = entries.features(&self.experiment, model)?;
-        Statistics::of(model, features, self.config())?.put_into(&mut file);
+        Statistics::of(model, features)?.put_into(&mut file);
         file.put_value("seconds", &training.clock.elapsed().as_secs_f64());
         training.clock = std::time::Instant::now();
         // The momentum first: a waypoint that is on the disk has its own.

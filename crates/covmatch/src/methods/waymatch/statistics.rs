@@ -1,29 +1,29 @@
-//! What the whole train split looks like to a teacher: the cross-covariance of its features and the means of its projections.
+//! What the whole train split looks like to a teacher: features, their cross-covariance, and the means of their projections.
 //!
 //! ```text
-//! C_k = 1/(n-1) Hc_v^T Hc_l        mean z_v, mean z_l        n: train images, each with one of its captions
+//! H_v, H_l less their means        C_k = 1/(n-1) H_v^T H_l        mean z_v, mean z_l
 //! ```
+//! of `n` train images, each with one of its captions.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
-use super::canonical::canonical_directions;
-use crate::config::{Config, WayMatchConfig};
+use crate::config::Config;
 use crate::data::Split;
 use crate::encoders::{Mode, TextEncoder};
-use crate::engine::Seed;
+use crate::engine::Stream;
 use crate::experiment::Experiment;
 use crate::losses::cross_covariance::{Features, cross_covariance};
 use crate::methods::MethodError;
 use crate::model::Model;
 use crate::tensor_file::{TensorFile, TensorFileError};
 
-/// Features of real pairs under a teacher, in numbers.
+/// Real pairs as a teacher sees them.
 #[derive(Clone, Debug)]
 pub struct Statistics {
+    /// `h` of the entries less their means, `[n, d_v]` and `[n, d_l]`
+    pub features: Features,
     /// `C_k` `[d_v, d_l]`
     pub covariance: Tensor<2>,
-    /// Canonical directions `Q_v` `[d_v, r]` and `Q_l` `[d_l, r]`
-    pub directions: Features,
     /// Means of `z` `[1, z]`
     pub means: Features,
 }
@@ -66,38 +66,44 @@ impl Entries {
 }
 
 impl Statistics {
-    /// Those of features `h` of real pairs under `model`, with as many directions as `config` says.
-    pub fn of(model: &Model, features: Features, config: &WayMatchConfig) -> Result<Self, MethodError> {
+    /// Those of `features` of real pairs under `model`.
+    pub fn of(model: &Model, features: Features) -> Result<Self, MethodError> {
+        let means = model.project(features.clone(), &mut Mode::Eval)?.map(|z| z.mean_dim(0));
         let covariance = cross_covariance(&features);
-        let auto = |h: Tensor<2>| cross_covariance(&Features { image: h.clone(), text: h });
-        let (count, ridge) = (config.directions, f64::from(config.ridge));
-        let stream = &mut Seed(0).stream("waymatch.directions", 0);
-        let directions = canonical_directions(&covariance, &features.clone().map(auto), count, ridge, stream);
-        let means = model.project(features, &mut Mode::Eval)?.map(|z| z.mean_dim(0));
-        Ok(Self { covariance, directions, means })
+        let features = features.map(|h| h.clone() - h.mean_dim(0));
+        Ok(Self { features, covariance, means })
     }
 
     /// Adds them to `file`.
     pub fn put_into(&self, file: &mut TensorFile) {
+        file.put("statistics.features_image", self.features.image.clone());
+        file.put("statistics.features_text", self.features.text.clone());
         file.put("statistics.covariance", self.covariance.clone());
-        file.put("statistics.directions_image", self.directions.image.clone());
-        file.put("statistics.directions_text", self.directions.text.clone());
         file.put("statistics.mean_image", self.means.image.clone());
         file.put("statistics.mean_text", self.means.text.clone());
     }
 
     /// Those that [`put_into`](Self::put_into) added to `file`.
     pub fn in_file(file: &TensorFile, device: &Device) -> Result<Self, TensorFileError> {
+        let both = |name: &str| -> Result<Features, TensorFileError> {
+            let [image, text] = ["image", "text"].map(|side| file.get(&format!("statistics.{name}_{side}"), device));
+            Ok(Features { image: image?, text: text? })
+        };
         Ok(Self {
+            features: both("features")?,
             covariance: file.get("statistics.covariance", device)?,
-            directions: Features {
-                image: file.get("statistics.directions_image", device)?,
-                text: file.get("statistics.directions_text", device)?,
-            },
-            means: Features {
-                image: file.get("statistics.mean_image", device)?,
-                text: file.get("statistics.mean_text", device)?,
-            },
+            means: both("mean")?,
         })
+    }
+
+    /// The features of `count` entries, drawn from `stream`; of all if there are not more.
+    pub fn some(&self, count: usize, stream: &mut Stream) -> Features {
+        let all = self.features.image.dims()[0];
+        if count >= all {
+            return self.features.clone();
+        }
+        let rows: Vec<i64> = stream.shuffle(all as u32).into_iter().take(count).map(i64::from).collect();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.covariance.device());
+        self.features.as_ref().map(|h| h.clone().select(0, rows.clone()))
     }
 }
